@@ -1,0 +1,39 @@
+# Two commands need nothing but python3, pip and make:   make demo   make test
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help demo test lint types bench clean
+help:            ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(VENV); }
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) install -q -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) install -q -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.installed   ## train a private classifier on bundled data and show what it costs
+	$(BIN)/dpmac demo
+
+test: lint types           ## lint, types and the whole test suite
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.installed-dev  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev ## mypy --strict over src/
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-dev ## side-by-side speed ratios
+	$(BIN)/python benchmarks/step_cost.py
+
+clean:           ## remove the environment and what the commands wrote
+	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,46 @@
+"""dpmac: differentially private deep learning by the method of auxiliary coordinates.
+
+>>> from dpmac import DPMACClassifier
+>>> model = DPMACClassifier(epsilon=2.0).fit(X, y)          # doctest: +SKIP
+>>> print(model.privacy_.statement())                        # doctest: +SKIP
+
+Names are loaded on first use, so that ``import dpmac`` is instant.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpmac.checks import ArgumentError
+    from dpmac.estimators import DPMACClassifier
+    from dpmac.nets.network import DenseNetwork
+    from dpmac.privacy.ledger import Ledger
+    from dpmac.privacy.plan import Plan
+    from dpmac.training.run import Run
+    from dpmac.training.trainer import Trainer
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ArgumentError": "dpmac.checks",
+    "DPMACClassifier": "dpmac.estimators",
+    "DenseNetwork": "dpmac.nets.network",
+    "Ledger": "dpmac.privacy.ledger",
+    "Plan": "dpmac.privacy.plan",
+    "Run": "dpmac.training.run",
+    "Trainer": "dpmac.training.trainer",
+}
+
+__all__ = ["ArgumentError", "DPMACClassifier", "DenseNetwork", "Ledger", "Plan", "Run", "Trainer", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'dpmac' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

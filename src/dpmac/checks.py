@@ -1,0 +1,48 @@
+"""Errors that name the argument, its value and the fix; raised before anything private is touched."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+class ArgumentError(ValueError):
+    """A bad argument: the message is ``name=value: what is wrong and what to do``."""
+
+    def __init__(self, name: str, value: Any, fix: str) -> None:
+        self.name, self.value, self.fix = name, value, fix
+        super().__init__(f"{name}={value!r}: {fix}")
+
+
+def is_number(value: Any) -> bool:
+    """A real number that is not a bool (``True`` is never a sensible epsilon); NumPy scalars count."""
+    if isinstance(value, bool) or type(value).__name__ in {"bool", "bool_"}:
+        return False
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, str | bytes)
+
+
+def number(
+    name: str, value: Any, fix: str, *, low: float = -math.inf, high: float = math.inf, strict: bool = False
+) -> float:
+    """``value`` as a float within ``[low, high]`` (``(low, high)`` if strict); NaN is always refused."""
+    if not is_number(value):
+        raise ArgumentError(name, value, fix)
+    result = float(value)
+    inside = low < result < high if strict else low <= result <= high
+    if not inside:
+        raise ArgumentError(name, value, fix)
+    return result
+
+
+def integer(name: str, value: Any, fix: str, *, low: int = 1, high: int | None = None) -> int:
+    """``value`` as an int within ``[low, high]``; a float is taken only if it is whole."""
+    if not is_number(value) or not math.isfinite(float(value)) or float(value) != int(value):
+        raise ArgumentError(name, value, fix)
+    result = int(value)
+    if result < low or (high is not None and result > high):
+        raise ArgumentError(name, value, fix)
+    return result

@@ -1,0 +1,133 @@
+"""Losses of a layer as functions of its pre-activation u, with first and second derivatives in u.
+
+Every layer has one: a hidden layer's is the squared distance between its coordinates and its activation, the output
+layer's is the task's. All return one value, or one row, per example; nothing here adds up examples. ``weight`` is the
+factor of the loss in the training objective (the paper's 1/2 for squared error, 1 for cross-entropy); slopes and
+curvatures are without it, as the paper's T_n is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dpmac.checks import ArgumentError
+from dpmac.nets.activations import IDENTITY, Activation
+
+
+class Loss(Protocol):
+    """A loss g(u; target) per example. ``u`` and ``target`` are (rows, units)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
+    def value(self, u: Tensor, target: Tensor) -> Tensor:
+        """g, one number per example."""
+
+    def slope(self, u: Tensor, target: Tensor) -> Tensor:
+        """dg/du, (rows, units)."""
+
+    def curvature(self, u: Tensor, target: Tensor) -> Tensor:
+        """d2g/du_h^2, (rows, units): the diagonal of the Hessian in u."""
+
+    def hessian(self, u: Tensor, target: Tensor) -> Tensor:
+        """d2g/du du^T, (rows, units, units). For oracles and small layers."""
+
+    def predict(self, u: Tensor) -> Tensor:
+        """What the network outputs at pre-activation u: a reconstruction, or class probabilities."""
+
+
+@dataclass(frozen=True)
+class SquaredError:
+    """g = ||target - f(u)||^2, with weight 1/2 in the objective."""
+
+    activation: Activation = IDENTITY
+    weight: float = 0.5
+    name: str = "squared"
+
+    def value(self, u: Tensor, target: Tensor) -> Tensor:
+        return (target - self.activation.f(u)).square().sum(dim=1)
+
+    def slope(self, u: Tensor, target: Tensor) -> Tensor:
+        return 2 * (self.activation.f(u) - target) * self.activation.df(u)
+
+    def curvature(self, u: Tensor, target: Tensor) -> Tensor:
+        f, df, d2f = self.activation.f(u), self.activation.df(u), self.activation.d2f(u)
+        return 2 * (df.square() + (f - target) * d2f)
+
+    def hessian(self, u: Tensor, target: Tensor) -> Tensor:
+        return torch.diag_embed(self.curvature(u, target))
+
+    def predict(self, u: Tensor) -> Tensor:
+        return self.activation.f(u)
+
+
+@dataclass(frozen=True)
+class SigmoidCrossEntropy:
+    """The paper's output loss: one logistic problem per class, g = sum_h softplus(u_h) - y_h u_h, y in [0, 1]."""
+
+    weight: float = 1.0
+    name: str = "sigmoid"
+
+    def value(self, u: Tensor, target: Tensor) -> Tensor:
+        return (torch.logaddexp(u, torch.zeros_like(u)) - target * u).sum(dim=1)
+
+    def slope(self, u: Tensor, target: Tensor) -> Tensor:
+        return torch.sigmoid(u) - target
+
+    def curvature(self, u: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002 - linear in the target
+        p = torch.sigmoid(u)
+        return p * (1 - p)
+
+    def hessian(self, u: Tensor, target: Tensor) -> Tensor:
+        return torch.diag_embed(self.curvature(u, target))
+
+    def predict(self, u: Tensor) -> Tensor:
+        """Class probabilities: the classes' sigmoids, scaled to sum to one for each example."""
+        log_p = F.logsigmoid(u)
+        return torch.softmax(log_p, dim=1)
+
+
+@dataclass(frozen=True)
+class SoftmaxCrossEntropy:
+    """g = logsumexp(u) sum_h y_h - sum_h y_h u_h, with y a distribution over the classes (one-hot for labels)."""
+
+    weight: float = 1.0
+    name: str = "softmax"
+
+    def value(self, u: Tensor, target: Tensor) -> Tensor:
+        return -(target * F.log_softmax(u, dim=1)).sum(dim=1)
+
+    def slope(self, u: Tensor, target: Tensor) -> Tensor:
+        return torch.softmax(u, dim=1) * target.sum(dim=1, keepdim=True) - target
+
+    def curvature(self, u: Tensor, target: Tensor) -> Tensor:
+        p = torch.softmax(u, dim=1)
+        return p * (1 - p) * target.sum(dim=1, keepdim=True)
+
+    def hessian(self, u: Tensor, target: Tensor) -> Tensor:
+        p = torch.softmax(u, dim=1)
+        full = torch.diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)
+        return full * target.sum(dim=1).reshape(-1, 1, 1)
+
+    def predict(self, u: Tensor) -> Tensor:
+        return torch.softmax(u, dim=1)
+
+
+LOSSES: dict[str, Loss] = {"squared": SquaredError(), "sigmoid": SigmoidCrossEntropy(), "softmax": SoftmaxCrossEntropy()}
+
+
+def loss(name: str | Loss) -> Loss:
+    """The loss of that name (or the one given)."""
+    if not isinstance(name, str):
+        return name
+    if name not in LOSSES:
+        raise ArgumentError("loss", name, f"choose one of {', '.join(LOSSES)}")
+    return LOSSES[name]

@@ -1,0 +1,160 @@
+"""What a list of mechanisms costs: dp-accounting, called in one place. No accountant of our own.
+
+The figure we report is by privacy loss distributions (PLD), composed pessimistically: every rounding is upwards, so
+the epsilon is an upper bound. The moments accountant in its modern form (RDP) stands beside it. dp-accounting is
+imported on first use, so that a command's ``--help`` need not wait for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dpmac.checks import ArgumentError, integer, number
+
+Accountant = Literal["pld", "rdp"]
+UNIT = "one example, added or removed"
+_GRID_POINTS = 4_000_000  # a PLD over more points than this is discretised more coarsely (still an upper bound)
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """``count`` Gaussian releases of sensitivity 1, each on a Poisson sample of the rows.
+
+    ``noise_multiplier`` is the noise's standard deviation over the sensitivity; 0 means no privacy. ``sample_rate`` 1
+    means that all rows were used (the plain Gaussian mechanism).
+    """
+
+    noise_multiplier: float
+    sample_rate: float = 1.0
+    count: int = 1
+    label: str = "gaussian"
+
+    def __post_init__(self) -> None:
+        number("noise_multiplier", self.noise_multiplier, "give a finite number, 0 for no privacy", low=0.0, high=1e30)
+        number("sample_rate", self.sample_rate, "give a number above 0 and at most 1", low=5e-324, high=1.0)
+        integer("count", self.count, "give a whole number, at least 0", low=0)
+
+    def describe(self) -> str:
+        """One line in plain words."""
+        rows = "all rows" if self.sample_rate == 1.0 else f"a Poisson sample of the rows (rate {self.sample_rate:.6g})"
+        times = "once" if self.count == 1 else f"{self.count:,} times"
+        return f"{self.label}: Gaussian mechanism, noise multiplier {self.noise_multiplier:.6g}, on {rows}, {times}"
+
+
+def merged(mechanisms: Iterable[Mechanism]) -> tuple[Mechanism, ...]:
+    """Equal mechanisms counted together, in order of first appearance. Composition does not care about order."""
+    counts: dict[tuple[float, float, str], int] = {}
+    for m in mechanisms:
+        key = (m.noise_multiplier, m.sample_rate, m.label)
+        counts[key] = counts.get(key, 0) + m.count
+    return tuple(Mechanism(s, q, count, label) for (s, q, label), count in counts.items())
+
+
+def event_of(mechanisms: Iterable[Mechanism]) -> Any:
+    """The dp-accounting event that composes ``mechanisms``."""
+    import dp_accounting as dpa
+
+    events = []
+    for m in merged(mechanisms):
+        if m.count == 0:
+            continue
+        one = dpa.GaussianDpEvent(m.noise_multiplier) if m.noise_multiplier else dpa.NonPrivateDpEvent()
+        if m.sample_rate < 1.0 and m.noise_multiplier:
+            one = dpa.PoissonSampledDpEvent(m.sample_rate, one)
+        events.append(dpa.SelfComposedDpEvent(one, m.count))
+    return dpa.ComposedDpEvent(events)
+
+
+def epsilon_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant = "pld") -> float:
+    """The epsilon at ``delta`` of all ``mechanisms`` together; infinity if any of them is without noise.
+
+    An upper bound for either accountant; nothing released costs 0.
+    """
+    number("delta", delta, "give a number above 0 and below 1", low=0.0, high=1.0, strict=True)
+    return _epsilon(merged(mechanisms), float(delta), accountant)
+
+
+@functools.lru_cache(maxsize=1024)
+def _epsilon(mechanisms: tuple[Mechanism, ...], delta: float, accountant: Accountant) -> float:
+    released = [m for m in mechanisms if m.count > 0]
+    if not released:
+        return 0.0
+    if any(m.noise_multiplier == 0 for m in released):
+        return math.inf
+    with _quiet_absl():
+        fresh = _fresh_accountant(accountant, released)
+        fresh.compose(event_of(released))
+        return float(fresh.get_epsilon(delta))
+
+
+def _fresh_accountant(accountant: Accountant, mechanisms: Sequence[Mechanism]) -> Any:
+    if accountant == "pld":
+        from dp_accounting import pld
+
+        return pld.PLDAccountant(value_discretization_interval=_interval(mechanisms))
+    if accountant == "rdp":
+        from dp_accounting import rdp
+
+        return rdp.RdpAccountant()
+    raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
+
+
+def _interval(mechanisms: Sequence[Mechanism]) -> float:
+    """dp-accounting's default of 1e-4, widened only where a tiny noise would make the grid enormous."""
+    widest = max(10.0 / m.noise_multiplier + 0.5 / m.noise_multiplier**2 for m in mechanisms)
+    return max(1e-4, 2.0 * widest / _GRID_POINTS)
+
+
+def calibrate(
+    make: Callable[[float], Sequence[Mechanism]], epsilon: float, delta: float, tolerance: float = 1e-4
+) -> float:
+    """The smallest noise multiplier s (within a relative ``tolerance``, from above) with epsilon(make(s)) <= epsilon.
+
+    The returned value itself has been checked to meet the budget by PLD: it never under-noises.
+    """
+    number("epsilon", epsilon, "give a number above 0", low=0.0, high=1e6, strict=True)
+
+    def meets(s: float) -> bool:
+        return epsilon_of(make(s), delta) <= epsilon
+
+    high = 1.0
+    while epsilon_of(make(high), delta, "rdp") > epsilon:  # RDP is quick and never below PLD by much
+        high *= 2.0
+        if high > 1e7:
+            raise ArgumentError(
+                "epsilon", epsilon, f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps"
+            )
+    while not meets(high):
+        high *= 2.0
+    low = high / 2.0
+    while meets(low) and low > 1e-3:
+        high, low = low, low / 2.0
+    while high - low > tolerance * high:
+        middle = 0.5 * (low + high)
+        high, low = (middle, low) if meets(middle) else (high, middle)
+    return high
+
+
+def accountant_version() -> str:
+    """Name and version of the library that did the accounting."""
+    from importlib.metadata import version
+
+    return f"dp-accounting {version('dp-accounting')}"
+
+
+@contextmanager
+def _quiet_absl() -> Iterator[None]:
+    """RDP logs a warning for each moment it leaves out; leaving one out only raises its epsilon, so say nothing."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,151 @@
+"""Bounds: what one example may contribute to a release, at most.
+
+A release covers several partitions (the layers). A bound promises, for every example n and its shares P_1 .. P_K,
+
+    sum_i ||P_i(n)||^2 / scale_i^2  <=  1                                                            (the promise)
+
+so the concatenation of all partitions, each divided by its scale, has sensitivity 1 when one example is added or
+removed, and Gaussian noise of standard deviation ``noise_multiplier * scale_i`` on partition i is one Gaussian
+mechanism of that multiplier. Every rule of the paper is a choice of scales: per-layer thresholds Theta_i take
+scale_i = sqrt(K) Theta_i (the paper's sqrt(MK)), a joint bound takes scale_i = kappa_i with no penalty for K.
+
+Shares that are not finite become zero: they would otherwise reach every coordinate of the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from dpmac.checks import ArgumentError, number
+from dpmac.privacy.parts import Part
+
+# Shares are bounded to (1 - SLACK) of their promise, so that the rounding of a double-precision sum stays inside the
+# promise. release() sums blocks of at most 4096 rows; two sums over neighbouring tables of m rows then differ by at
+# most the exact difference plus 2 u m (4096 + m / 4096) scales, u = 2**-53: below 1e-5 for m up to five million.
+SLACK = 1e-5
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One named block of a release: the shape of its sum, and the scale of its noise (see the promise above)."""
+
+    name: str
+    shape: tuple[int, ...]
+    scale: float
+
+
+class Bound(Protocol):
+    """Makes every example keep the promise, by a rule that looks at that example alone."""
+
+    def promise(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
+        """The partitions with their scales. Depends on public shapes only."""
+
+    def apply(self, parts: Sequence[Part]) -> list[Part]:
+        """The parts, each example scaled so that it keeps the promise."""
+
+
+def clip_factors(norms: Tensor, threshold: float) -> Tensor:
+    """min(1, threshold / norm) with the rounding slack taken off; 0 where the norm is not finite."""
+    allowed = (1.0 - SLACK) * threshold
+    factors = torch.clamp(allowed / torch.clamp(norms, min=1e-300), max=1.0)
+    return torch.where(torch.isfinite(norms), factors, 0.0)
+
+
+def per_layer(name: str, value: float | Sequence[float], count: int) -> list[float]:
+    """One positive finite number per layer, from a single number or a list of the right length."""
+    values = list(value) if isinstance(value, Sequence) else [value] * count
+    if len(values) != count:
+        raise ArgumentError(name, value, f"give one number, or one for each of the {count} layers")
+    fix = "give a finite number above 0 (1e-30 at least)"
+    return [number(name, entry, fix, low=1e-30, high=1e30) for entry in values]
+
+
+@dataclass(frozen=True)
+class PerLayerClip:
+    """The paper's rule: ||P_i(n)||_F <= threshold_i in every layer, scale_i = sqrt(K) threshold_i.
+
+    ``threshold`` is one number for all layers or one for each.
+    """
+
+    threshold: float | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        per_layer("threshold", self.threshold, len(self.threshold) if isinstance(self.threshold, tuple) else 1)
+
+    def promise(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
+        thresholds = per_layer("threshold", self.threshold, len(names))
+        root = math.sqrt(len(names))
+        return tuple(Partition(*item) for item in zip(names, shapes, [root * t for t in thresholds], strict=True))
+
+    def apply(self, parts: Sequence[Part]) -> list[Part]:
+        thresholds = per_layer("threshold", self.threshold, len(parts))
+        return [part.scaled(clip_factors(part.norms(), t)) for part, t in zip(parts, thresholds, strict=True)]
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """Automatic clipping: P_i(n) / (||P_i(n)|| + gamma), so every share has norm below 1; scale_i = sqrt(K).
+
+    No threshold to tune, and layers whose slopes differ by orders of magnitude are heard alike. ``gamma`` > 0 keeps a
+    share that is nearly zero from being blown up to norm one.
+    """
+
+    gamma: float = 0.01
+
+    def __post_init__(self) -> None:
+        number("gamma", self.gamma, "give a finite number above 0", low=1e-30, high=1e30)
+
+    def promise(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
+        return PerLayerClip(1.0).promise(names, shapes)
+
+    def apply(self, parts: Sequence[Part]) -> list[Part]:
+        return [part.scaled(self._factors(part.norms())) for part in parts]
+
+    def _factors(self, norms: Tensor) -> Tensor:
+        return torch.where(torch.isfinite(norms), (1.0 - SLACK) / (norms + self.gamma), 0.0)
+
+
+@dataclass(frozen=True)
+class JointClip:
+    """One factor for all layers together: sum_i ||P_i(n)||^2 / kappa_i^2 <= 1; scale_i = kappa_i.
+
+    With kappa_i = sqrt(K) Theta_i it has the same noise as :class:`PerLayerClip` at Theta_i and never clips more. An
+    example with any share that is not finite contributes nothing at all.
+    """
+
+    kappa: float | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        per_layer("kappa", self.kappa, len(self.kappa) if isinstance(self.kappa, tuple) else 1)
+
+    def promise(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
+        kappas = per_layer("kappa", self.kappa, len(names))
+        return tuple(Partition(*item) for item in zip(names, shapes, kappas, strict=True))
+
+    def apply(self, parts: Sequence[Part]) -> list[Part]:
+        kappas = per_layer("kappa", self.kappa, len(parts))
+        factors = clip_factors(joint_norms(parts, kappas), 1.0)
+        return [part.scaled(factors) for part in parts]
+
+
+@dataclass(frozen=True)
+class Unbounded:
+    """No bound at all: for training without privacy. A release refuses to put noise on it."""
+
+    def promise(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
+        return tuple(Partition(*item, math.inf) for item in zip(names, shapes, strict=True))
+
+    def apply(self, parts: Sequence[Part]) -> list[Part]:
+        return list(parts)
+
+
+def joint_norms(parts: Sequence[Part], scales: Sequence[float]) -> Tensor:
+    """Each example's norm of the concatenation of all its shares, share i divided by ``scales[i]``."""
+    stacked = torch.stack([part.norms() / scale for part, scale in zip(parts, scales, strict=True)])
+    return torch.linalg.vector_norm(stacked, dim=0)  # dim 0 runs over the partitions, not over the examples

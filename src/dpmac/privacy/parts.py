@@ -1,0 +1,105 @@
+"""Per-example parts: what each example contributes to one partition of a release, before anything is summed.
+
+A part never builds a matrix per example. It keeps the factors (an outer product is two vectors), knows the exact
+norm of every example's share from them, can scale every share by its own factor, and can be summed. Summing is what
+turns private numbers into an aggregate, so only :mod:`dpmac.privacy.release` may call :meth:`Part.total`; a test
+walks the package and fails if anything else does. All arithmetic that the guarantee rests on is in double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Part(Protocol):
+    """One partition's shares of a micro-batch, one per example."""
+
+    @property
+    def rows(self) -> int:
+        """Number of examples."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one share, and of the sum."""
+
+    def norms(self) -> Tensor:
+        """Euclidean (Frobenius) norm of each share, float64; not finite where a share is not."""
+
+    def scaled(self, factors: Tensor) -> Part:
+        """Each share times its own factor; a factor of 0 gives exactly 0, even for a share that is not finite."""
+
+    def total(self) -> Tensor:
+        """The sum of the shares, float64. For ``release`` alone."""
+
+
+def _times(values: Tensor, factors: Tensor) -> Tensor:
+    """Rows of ``values`` times ``factors`` in double precision, where 0 times anything is 0."""
+    column = factors.double().reshape(-1, *[1] * (values.dim() - 1))
+    return torch.where(column == 0, 0.0, values.double() * column)
+
+
+def _keep(values: Tensor, factors: Tensor) -> Tensor:
+    """Rows of ``values`` with those of factor 0 blanked, so that 0 * inf cannot reach a sum."""
+    return torch.where((factors == 0).reshape(-1, *[1] * (values.dim() - 1)), 0.0, values)
+
+
+@dataclass(frozen=True)
+class OuterPart:
+    """Share n is the outer product ``left[n] right[n]^T``: the slope of a dense layer.
+
+    Its Frobenius norm is ||left[n]|| ||right[n]||, exactly, at O(d_out + d_in) cost, and the sum of all shares is the
+    one matrix product ``left^T right``.
+    """
+
+    left: Tensor  # (rows, d_out)
+    right: Tensor  # (rows, d_in)
+
+    @property
+    def rows(self) -> int:
+        return len(self.left)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.left.shape[1], self.right.shape[1])
+
+    def norms(self) -> Tensor:
+        def row_norms(factor: Tensor) -> Tensor:
+            return torch.linalg.vector_norm(factor, dim=1, dtype=torch.float64)
+
+        return row_norms(self.left) * row_norms(self.right)
+
+    def scaled(self, factors: Tensor) -> OuterPart:
+        return OuterPart(_times(self.left, factors), _keep(self.right, factors))
+
+    def total(self) -> Tensor:
+        return self.left.double().T @ self.right.double()
+
+
+@dataclass(frozen=True)
+class DensePart:
+    """Share n is ``values[n]`` itself: counts, indicators, scalars."""
+
+    values: Tensor  # (rows, ...)
+
+    @property
+    def rows(self) -> int:
+        return len(self.values)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape[1:])
+
+    def norms(self) -> Tensor:
+        flat = self.values.reshape(self.rows, math.prod(self.shape))
+        return torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
+
+    def scaled(self, factors: Tensor) -> DensePart:
+        return DensePart(_times(self.values, factors))
+
+    def total(self) -> Tensor:
+        return self.values.double().sum(dim=0)

@@ -1,0 +1,123 @@
+"""The plan: everything public about a run, fixed before the first private row is touched.
+
+The sampler's rate, the release's noise and the accountant's event all come from the same frozen fields, so they
+cannot disagree. ``n`` is treated as public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dpmac.checks import ArgumentError, integer, number
+from dpmac.privacy.accounting import Accountant, Mechanism, calibrate, epsilon_of, merged
+from dpmac.privacy.noise import NoiseSource
+from dpmac.privacy.sampling import PoissonSampler
+
+STEP = "training step"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``steps`` Poisson samples of expected size ``batch_size`` from ``n`` rows, each released with Gaussian noise.
+
+    ``before`` lists what is released from the same rows before training (DP-PCA, a histogram of norms): it is part of
+    the same budget. ``noise_multiplier`` 0 means training without privacy, and every statement will say so.
+    """
+
+    n: int
+    batch_size: float
+    steps: int
+    noise_multiplier: float
+    delta: float
+    before: tuple[Mechanism, ...] = ()
+
+    def __post_init__(self) -> None:
+        integer("n", self.n, "give the number of training examples, at least 2", low=2)
+        number("batch_size", self.batch_size, "give an expected batch size above 0", low=0.0, high=1e18, strict=True)
+        if self.batch_size > self.n:
+            raise ArgumentError("batch_size", self.batch_size, f"it cannot exceed n={self.n}: give at most {self.n}")
+        integer("steps", self.steps, "give the number of training steps, at least 1")
+        number("noise_multiplier", self.noise_multiplier, "give a finite number, 0 for no privacy", low=0.0, high=1e30)
+        check_delta(self.delta, self.n)
+
+    @classmethod
+    def for_budget(
+        cls,
+        *,
+        epsilon: float,
+        delta: float,
+        n: int,
+        batch_size: float,
+        steps: int | None = None,
+        epochs: float | None = None,
+        before: Sequence[Mechanism] = (),
+    ) -> Plan:
+        """The plan with the least noise whose whole cost, ``before`` included, is at most (epsilon, delta) by PLD.
+
+        Give ``steps`` or ``epochs``. ``epsilon=inf`` gives the plan without noise.
+        """
+        draft = cls(n, batch_size, steps_for(n, batch_size, steps, epochs), 1.0, delta, tuple(before))
+        number("epsilon", epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
+        if math.isinf(epsilon):
+            return draft.with_noise(0.0)
+        spent = epsilon_of(draft.before, delta)
+        if spent >= epsilon:
+            raise ArgumentError(
+                "epsilon", epsilon, f"what is released before training costs {spent:.4g} already: raise epsilon or its noise"
+            )
+        return draft.with_noise(calibrate(lambda s: draft.with_noise(s).mechanisms(), epsilon, delta))
+
+    def with_noise(self, noise_multiplier: float) -> Plan:
+        """The same plan at another noise multiplier."""
+        return Plan(self.n, self.batch_size, self.steps, noise_multiplier, self.delta, self.before)
+
+    @property
+    def sample_rate(self) -> float:
+        """q: the probability with which each row enters a batch."""
+        return self.batch_size / self.n
+
+    @property
+    def private(self) -> bool:
+        return self.noise_multiplier > 0 and all(m.noise_multiplier > 0 for m in self.before)
+
+    def step(self) -> Mechanism:
+        """What one training step is to the accountant."""
+        return Mechanism(self.noise_multiplier, self.sample_rate, 1, STEP)
+
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """Everything the run will release."""
+        return merged((*self.before, Mechanism(self.noise_multiplier, self.sample_rate, self.steps, STEP)))
+
+    def sampler(self, source: NoiseSource) -> PoissonSampler:
+        """The Poisson sampler that the accounting assumes."""
+        return PoissonSampler(self.n, self.sample_rate, source)
+
+    def epsilon(self, accountant: Accountant = "pld") -> float:
+        """What the whole run will cost at the plan's delta."""
+        return epsilon_of(self.mechanisms(), self.delta, accountant)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "sample_rate": self.sample_rate}
+
+
+def check_delta(delta: float, n: int) -> None:
+    """delta must lie in (0, 1/n): at 1/n, publishing one random row whole would count as private."""
+    number("delta", delta, "give a number above 0 and below 1/n, such as 1e-5", low=0.0, high=1.0, strict=True)
+    if delta >= 1.0 / n:
+        fix = f"it must be below 1/n = {1.0 / n:.3g}, or one whole row could be published: try {0.1 / n:.1g}"
+        raise ArgumentError("delta", delta, fix)
+
+
+def steps_for(n: int, batch_size: float, steps: int | None, epochs: float | None) -> int:
+    """The number of steps: as given, or enough for ``epochs`` expected passes over the rows."""
+    if (steps is None) == (epochs is None):
+        raise ArgumentError("steps, epochs", (steps, epochs), "give one of the two")
+    if steps is not None:
+        return integer("steps", steps, "give the number of training steps, at least 1")
+    integer("n", n, "give the number of training examples, at least 2", low=2)
+    number("batch_size", batch_size, "give an expected batch size above 0", low=0.0, high=1e18, strict=True)
+    passes = number("epochs", epochs, "give a number of passes above 0", low=0.0, high=1e9, strict=True)
+    return max(1, math.ceil(passes * n / batch_size - 1e-9))

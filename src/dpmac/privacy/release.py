@@ -1,0 +1,129 @@
+"""The one door: the only function of the package that turns private numbers into public ones.
+
+    rows -> sampler -> coordinates -> expansion -> bound -> RELEASE -> weights -> model
+
+What it guarantees, if the two things below hold: releasing a Poisson sample of rate q adds exactly one event
+"Poisson-sampled Gaussian mechanism, sampling probability q, noise multiplier sigma" to the ledger, under adding or
+removing one example.
+
+1. ``contribute`` treats every row by itself (a test changes one row and sees only that row's parts change).
+2. The bound keeps its promise; this is checked here, on every example, before anything is summed.
+
+Floating point. Sums are made in double precision over blocks of bounded length and the bounds leave room for their
+rounding (see ``bound.SLACK``). The noisy sum is then snapped to a grid of about a millionth of the noise's
+standard deviation, which removes the low bits in which floating-point Gaussians are known to betray their argument.
+This is a mitigation, not a proof: an exact one would need a discrete Gaussian.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from dpmac.checks import ArgumentError, integer, number
+from dpmac.privacy.bound import Partition, joint_norms
+from dpmac.privacy.ledger import Entry, Ledger
+from dpmac.privacy.noise import NoiseSource
+from dpmac.privacy.parts import Part
+from dpmac.privacy.sampling import Batch
+
+MAX_BLOCK = 4096  # rows summed at a time; the rounding argument in bound.SLACK counts on it
+_GRID_BITS = 20  # the released grid is 2**-20 of the noise's standard deviation
+
+Contribute = Callable[..., Sequence[Part]]
+
+
+class BrokenPromiseError(RuntimeError):
+    """Some example's parts exceed what their bound promised: a bug in a bound, so nothing is released."""
+
+
+def release(
+    batch: Batch,
+    contribute: Contribute,
+    partitions: Sequence[Partition],
+    *,
+    noise_multiplier: float,
+    source: NoiseSource,
+    ledger: Ledger,
+    label: str,
+    divisor: float = 1.0,
+    micro_batch: int | None = None,
+) -> list[Tensor]:
+    """Noisy sums of the bounded parts of ``batch``, one float64 tensor per partition, divided by a public constant.
+
+    ``contribute(*rows)`` gets a micro-batch and returns its bounded parts, one per partition, row by row. Independent
+    Gaussian noise of standard deviation ``noise_multiplier * partition.scale`` is added to every coordinate. The
+    event is in the ledger (and on disk, if the ledger has a file) before this returns. An empty batch gives pure noise.
+    If anything raises, nothing has been released and nothing is charged.
+
+    With ``noise_multiplier=0`` the sums are exact, and the ledger says that nothing is private any more.
+    """
+    _check_arguments(partitions, noise_multiplier, divisor, micro_batch)
+    totals = [torch.zeros(p.shape, dtype=torch.float64, device=batch.device) for p in partitions]
+    for rows in batch.spend(min(micro_batch or MAX_BLOCK, MAX_BLOCK)):
+        parts = contribute(*rows)
+        _check_promise(parts, partitions, len(rows[0]))
+        for total, part in zip(totals, parts, strict=True):
+            total += part.total()
+    ledger.append(
+        Entry(
+            label=label,
+            noise_multiplier=float(noise_multiplier),
+            sample_rate=batch.sample_rate,
+            seeded=source.seeded,
+            scales={p.name: p.scale for p in partitions},
+        )
+    )
+    return [
+        _perturb(total, noise_multiplier * p.scale if noise_multiplier else 0.0, source) / divisor
+        for total, p in zip(totals, partitions, strict=True)
+    ]
+
+
+def _perturb(total: Tensor, deviation: float, source: NoiseSource) -> Tensor:
+    """``total`` plus fresh independent Gaussian noise, snapped to a grid far finer than the noise."""
+    if deviation == 0.0:
+        return total
+    grid = 2.0 ** (math.floor(math.log2(deviation)) - _GRID_BITS)
+    noisy = total + deviation * source.normal(total.shape, total.device)
+    return torch.round(noisy / grid) * grid
+
+
+def _check_arguments(
+    partitions: Sequence[Partition], noise_multiplier: float, divisor: float, micro_batch: int | None
+) -> None:
+    number("noise_multiplier", noise_multiplier, "give a finite number, 0 for no privacy", low=0.0, high=1e30)
+    number("divisor", divisor, "give a public constant above 0, such as the expected batch size", low=1e-300, high=1e300)
+    if micro_batch is not None:
+        integer("micro_batch", micro_batch, "give a number of rows, at least 1, or None")
+    names = [p.name for p in partitions]
+    if not names or len(set(names)) != len(names):
+        raise ArgumentError("partitions", names, "give at least one partition, each with its own name")
+    for p in partitions:
+        if not p.scale > 0 or (noise_multiplier > 0 and math.isinf(p.scale)):
+            raise ArgumentError(
+                f"scale of partition {p.name!r}", p.scale, "noise needs a finite bound above 0: choose a Bound"
+            )
+
+
+def _check_promise(parts: Sequence[Part], partitions: Sequence[Partition], rows: int) -> None:
+    """Raise unless every example's shares together stay within the promise (see :mod:`dpmac.privacy.bound`)."""
+    if len(parts) != len(partitions):
+        raise BrokenPromiseError(f"{len(parts)} parts were given for {len(partitions)} partitions")
+    for part, p in zip(parts, partitions, strict=True):
+        if part.shape != p.shape or part.rows != rows:
+            raise BrokenPromiseError(
+                f"partition {p.name!r} promised a share of shape {p.shape} for each of its examples; "
+                f"got shares of shape {part.shape}"
+            )
+    if all(math.isinf(p.scale) for p in partitions):
+        return
+    norms = joint_norms(parts, [p.scale for p in partitions])
+    if not bool((norms <= 1.0).all()):  # also catches NaN
+        raise BrokenPromiseError(
+            f"an example exceeds the bound promised for partitions {[p.name for p in partitions]}; nothing was released. "
+            "This is a bug in the bound, not in your data: please report it"
+        )

@@ -1,0 +1,108 @@
+"""Rows go in here, and come out only as Poisson samples that can be spent once.
+
+The accountant's amplification theorem speaks of batches in which every row stands independently with probability q.
+:class:`Batch` carries the q it was really drawn with, and :func:`dpmac.privacy.release.release` writes *that* q into
+the ledger, so sampling and accounting cannot disagree. A batch can be released once: a second release of the same
+rows would need another theorem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dpmac.checks import ArgumentError, integer, number
+from dpmac.privacy.noise import NoiseSource
+
+_CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
+
+
+@dataclass(frozen=True)
+class PoissonSampler:
+    """Draws row indices: each of ``n`` rows independently with probability ``rate``.
+
+    Right for any rate in (0, 1]: the comparison is made on 53-bit uniforms, so a rate of 1e-6 is off by 1e-10 of
+    itself at most, and a rate of 1 takes every row. A draw may be empty. Reproducible only if the source is seeded.
+    """
+
+    n: int
+    rate: float
+    source: NoiseSource
+
+    def __post_init__(self) -> None:
+        integer("n", self.n, "give the number of rows, at least 1")
+        number("rate", self.rate, "give a sampling rate above 0 and at most 1", low=5e-324, high=1.0)
+
+    def draw(self) -> Tensor:
+        """Sorted indices of one fresh Poisson sample."""
+        found = [
+            start + torch.nonzero(self.source.uniform(min(_CHUNK, self.n - start)) < self.rate).flatten()
+            for start in range(0, self.n, _CHUNK)
+        ]
+        return torch.cat(found)
+
+
+class Batch:
+    """Private rows drawn with a known rate, to be spent in exactly one release.
+
+    How many rows it holds is private too (the noise does not hide it), so there is no ``len``.
+    """
+
+    def __init__(self, columns: tuple[Tensor, ...], indices: Tensor | None, sample_rate: float) -> None:
+        self._columns, self._indices, self._spent = columns, indices, False
+        self.sample_rate = sample_rate
+
+    @property
+    def device(self) -> torch.device:
+        return self._columns[0].device
+
+    def spend(self, micro_batch: int | None = None) -> Iterator[tuple[Tensor, ...]]:
+        """The rows, ``micro_batch`` at a time (all at once if None; nothing at all for an empty batch).
+
+        Only :func:`release` calls this. The size of a micro-batch is pure performance.
+        """
+        if self._spent:
+            raise RuntimeError(
+                "this batch was already released once; a second release of the same rows is not what the accountant "
+                "assumes: draw a fresh batch, or put all parts into one release"
+            )
+        self._spent = True
+        return self._micro_batches(micro_batch)
+
+    def _micro_batches(self, micro_batch: int | None) -> Iterator[tuple[Tensor, ...]]:
+        total = len(self._columns[0]) if self._indices is None else len(self._indices)
+        size = total if micro_batch is None else micro_batch
+        for start in range(0, total, max(size, 1)):
+            stop = min(start + size, total)
+            if self._indices is None:
+                yield tuple(column[start:stop] for column in self._columns)
+            else:
+                chosen = self._indices[start:stop]
+                yield tuple(column[chosen] for column in self._columns)
+
+
+class PrivateRows:
+    """The private table: columns of equal length (inputs, targets). Its rows leave only as batches."""
+
+    def __init__(self, *columns: Tensor) -> None:
+        if not columns:
+            raise ArgumentError("columns", columns, "give at least one tensor with a row per example")
+        lengths = [len(column) for column in columns]
+        if len(set(lengths)) != 1:
+            raise ArgumentError("columns", lengths, "every column needs the same number of rows")
+        self._columns = columns
+        self.n = lengths[0]
+
+    def sample(self, sampler: PoissonSampler) -> Batch:
+        """A fresh Poisson sample, carrying the sampler's rate."""
+        if sampler.n != self.n:
+            raise ArgumentError("sampler.n", sampler.n, f"the table has {self.n} rows: build the sampler for them")
+        indices = sampler.draw().to(self._columns[0].device)
+        return Batch(self._columns, indices, sampler.rate)
+
+    def everything(self) -> Batch:
+        """All rows, unsampled (rate 1): for one-shot releases such as DP-PCA."""
+        return Batch(self._columns, None, 1.0)

@@ -1,0 +1,94 @@
+"""The privacy statement: what a run guarantees and what it does not, in sentences a privacy officer can read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from dpmac.privacy.accounting import UNIT, Mechanism, accountant_version, epsilon_of
+
+SEEDED = "seeded: not private against someone who knows the seed"
+
+NOT_COVERED = (
+    "the choice of hyper-parameters, if it was made by looking at these data;",
+    "any metric computed on the training data, or on other private data, and shown beside the model;",
+    "the number of rows and of columns, which are treated as public;",
+    "side channels such as timing, and the low bits of floating-point noise, which are rounded off but not proved safe.",
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Everything it says is derived from the ledger's mechanisms and delta; ``str()`` gives the sentences."""
+
+    mechanisms: tuple[Mechanism, ...]
+    delta: float
+    seeded: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def epsilon(self) -> float:
+        """By privacy loss distributions; infinite if anything was released without noise."""
+        return epsilon_of(self.mechanisms, self.delta, "pld")
+
+    @property
+    def epsilon_rdp(self) -> float:
+        """By Renyi moments (the moments accountant), for comparison."""
+        return epsilon_of(self.mechanisms, self.delta, "rdp")
+
+    @property
+    def private(self) -> bool:
+        """False if something was released without noise."""
+        return math.isfinite(self.epsilon)
+
+    def sentences(self) -> list[str]:
+        """The statement, one sentence or list item a line."""
+        if not self.mechanisms:
+            return ["Nothing was released, so nothing was spent: epsilon = 0."]
+        if not self.private:
+            lines = [
+                "NOT PRIVATE: at least one release was made without noise, so no epsilon holds.",
+                "Do not publish this model as differentially private.",
+            ]
+        else:
+            lines = [
+                f"The released model is ({_up(self.epsilon)}, {self.delta:g})-differentially private: "
+                f"epsilon = {_up(self.epsilon)} at delta = {self.delta:g}.",
+                f"Unit of privacy: {UNIT}.",
+                f"Accountant: privacy loss distributions ({accountant_version()}), rounded upwards; "
+                f"the moments accountant (RDP) gives epsilon = {_up(self.epsilon_rdp)}.",
+            ]
+            if self.seeded:
+                lines.append(f"WARNING, {SEEDED}. The figures above hold only if the seed stays secret and cannot be guessed.")
+        lines += ["Mechanisms, all composed in the figure above:", *(f"  - {m.describe()}" for m in self.mechanisms)]
+        return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in (*NOT_COVERED, *self.notes))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a machine; an infinite epsilon becomes None."""
+
+        def finite(value: float) -> float | None:
+            return value if math.isfinite(value) else None
+
+        return {
+            "private": self.private,
+            "epsilon": finite(self.epsilon),
+            "epsilon_rdp": finite(self.epsilon_rdp),
+            "delta": self.delta,
+            "unit": UNIT,
+            "accountant": f"PLD, {accountant_version()}" if self.mechanisms else "PLD",
+            "seeded": self.seeded,
+            "mechanisms": [
+                {"label": m.label, "noise_multiplier": m.noise_multiplier, "sample_rate": m.sample_rate, "count": m.count}
+                for m in self.mechanisms
+            ],
+            "not_covered": [*NOT_COVERED, *self.notes],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+
+def _up(epsilon: float) -> str:
+    """Four decimals, rounded up: a printed epsilon is never below the true one."""
+    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"

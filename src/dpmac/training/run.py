@@ -1,0 +1,59 @@
+"""A finished run: the model, its history, the ledger and the plan; and the folder they are written to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpmac.nets.network import DenseNetwork
+from dpmac.privacy.ledger import Ledger
+from dpmac.privacy.plan import Plan
+from dpmac.privacy.statement import Statement
+
+
+@dataclass(frozen=True)
+class Record:
+    """One epoch of the history. All of it is public: released slopes, and metrics on data the user called public."""
+
+    step: int
+    epoch: float
+    lr: float
+    released_norms: list[float]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What :meth:`Trainer.fit` returns."""
+
+    model: DenseNetwork
+    history: list[Record]
+    ledger: Ledger
+    plan: Plan
+
+    def statement(self, notes: tuple[str, ...] = ()) -> Statement:
+        """The guarantee of this run, composed from the ledger."""
+        return self.ledger.statement(self.plan.delta, notes)
+
+    def save(self, folder: str | Path, notes: tuple[str, ...] = (), extra: Mapping[str, Any] | None = None) -> Path:
+        """Write ``model.safetensors``, ``plan.json``, ``ledger.jsonl``, ``history.json``, ``statement.txt`` and
+        ``statement.json`` into a new folder. ``extra`` goes into ``result.json``."""
+        where = Path(folder)
+        where.mkdir(parents=True, exist_ok=False)
+        statement = self.statement(notes)
+        self.model.save(where / "model.safetensors")
+        self.ledger.save(where / "ledger.jsonl")
+        _write_json(where / "plan.json", self.plan.to_dict())
+        _write_json(where / "history.json", [asdict(record) for record in self.history])
+        _write_json(where / "statement.json", statement.to_dict())
+        (where / "statement.txt").write_text(f"{statement}\n", encoding="utf-8")
+        if extra is not None:
+            _write_json(where / "result.json", dict(extra))
+        return where
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
