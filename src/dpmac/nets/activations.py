@@ -32,6 +32,9 @@ class Activation:
     def __repr__(self) -> str:
         return f"Activation({self.name})"
 
+    def __reduce__(self) -> tuple[Callable[[str], Activation], tuple[str]]:
+        return activation, (self.name,)  # pickled by name: the functions themselves need not travel
+
 
 def _relu_df(u: Tensor) -> Tensor:
     return (u > 0).to(u.dtype)
@@ -69,7 +72,8 @@ def _normal_density(u: Tensor) -> Tensor:
 
 
 def _gelu_df(u: Tensor) -> Tensor:
-    return torch.special.ndtr(u) + u * _normal_density(u)
+    below: Tensor = torch.special.ndtr(u)
+    return below + u * _normal_density(u)
 
 
 def _gelu_d2f(u: Tensor) -> Tensor:

@@ -121,7 +121,11 @@ class SoftmaxCrossEntropy:
         return torch.softmax(u, dim=1)
 
 
-LOSSES: dict[str, Loss] = {"squared": SquaredError(), "sigmoid": SigmoidCrossEntropy(), "softmax": SoftmaxCrossEntropy()}
+LOSSES: dict[str, Loss] = {
+    "squared": SquaredError(),
+    "sigmoid": SigmoidCrossEntropy(),
+    "softmax": SoftmaxCrossEntropy(),
+}
 
 
 def loss(name: str | Loss) -> Loss:

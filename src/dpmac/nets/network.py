@@ -30,7 +30,11 @@ class DenseNetwork(nn.Module):
     """
 
     def __init__(
-        self, sizes: Sequence[int], hidden: str | Activation | Sequence[str | Activation] = "tanh", *, source: NoiseSource
+        self,
+        sizes: Sequence[int],
+        hidden: str | Activation | Sequence[str | Activation] = "tanh",
+        *,
+        source: NoiseSource,
     ) -> None:
         super().__init__()
         if len(sizes) < 2:
@@ -109,5 +113,4 @@ def _modules(sizes: Sequence[int], activations: Sequence[Activation]) -> list[nn
 
 def _empty_linear(d_in: int, d_out: int) -> nn.Linear:
     """A linear layer whose weights are still to be written: torch's own initial draw is skipped."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, d_in, d_out)
-    return layer
+    return nn.Linear(d_in, d_out, device="meta").to_empty(device="cpu")

@@ -128,7 +128,9 @@ def calibrate(
         high *= 2.0
         if high > 1e7:
             raise ArgumentError(
-                "epsilon", epsilon, f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps"
+                "epsilon",
+                epsilon,
+                f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps",
             )
     while not meets(high):
         high *= 2.0

@@ -148,4 +148,5 @@ class Unbounded:
 def joint_norms(parts: Sequence[Part], scales: Sequence[float]) -> Tensor:
     """Each example's norm of the concatenation of all its shares, share i divided by ``scales[i]``."""
     stacked = torch.stack([part.norms() / scale for part, scale in zip(parts, scales, strict=True)])
-    return torch.linalg.vector_norm(stacked, dim=0)  # dim 0 runs over the partitions, not over the examples
+    norms: Tensor = torch.linalg.vector_norm(stacked, dim=0)  # over the partitions, not over the examples
+    return norms

@@ -49,15 +49,13 @@ class Entry:
         scales = {name: math.inf if scale is None else float(scale) for name, scale in raw["scales"].items()}
         if not isinstance(raw["seeded"], bool):
             raise ValueError(f"seeded={raw['seeded']!r} is not true or false")
-        entry = cls(
-            str(raw["label"]), float(raw["noise_multiplier"]), float(raw["sample_rate"]), raw["seeded"], scales
-        )
+        entry = cls(str(raw["label"]), float(raw["noise_multiplier"]), float(raw["sample_rate"]), raw["seeded"], scales)
         entry.mechanism()  # checks the numbers
         return entry
 
 
 class Ledger:
-    """Append-only list of releases. ``Ledger(path)`` starts a new file; ``Ledger.load(path)`` goes on with an old one."""
+    """Append-only releases. ``Ledger(path)`` starts a new file; ``Ledger.load(path)`` goes on with an old one."""
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._entries: list[Entry] = []

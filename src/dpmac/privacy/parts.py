@@ -37,6 +37,12 @@ class Part(Protocol):
         """The sum of the shares, float64. For ``release`` alone."""
 
 
+def row_norms(rows: Tensor) -> Tensor:
+    """Euclidean norm of each row, accumulated in double precision."""
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return norms
+
+
 def _times(values: Tensor, factors: Tensor) -> Tensor:
     """Rows of ``values`` times ``factors`` in double precision, where 0 times anything is 0."""
     column = factors.double().reshape(-1, *[1] * (values.dim() - 1))
@@ -68,9 +74,6 @@ class OuterPart:
         return (self.left.shape[1], self.right.shape[1])
 
     def norms(self) -> Tensor:
-        def row_norms(factor: Tensor) -> Tensor:
-            return torch.linalg.vector_norm(factor, dim=1, dtype=torch.float64)
-
         return row_norms(self.left) * row_norms(self.right)
 
     def scaled(self, factors: Tensor) -> OuterPart:
@@ -96,7 +99,7 @@ class DensePart:
 
     def norms(self) -> Tensor:
         flat = self.values.reshape(self.rows, math.prod(self.shape))
-        return torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
+        return row_norms(flat)
 
     def scaled(self, factors: Tensor) -> DensePart:
         return DensePart(_times(self.values, factors))

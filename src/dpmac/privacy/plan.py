@@ -66,7 +66,9 @@ class Plan:
         spent = epsilon_of(draft.before, delta)
         if spent >= epsilon:
             raise ArgumentError(
-                "epsilon", epsilon, f"what is released before training costs {spent:.4g} already: raise epsilon or its noise"
+                "epsilon",
+                epsilon,
+                f"what is released before training costs {spent:.4g} already: raise epsilon or its noise",
             )
         return draft.with_noise(calibrate(lambda s: draft.with_noise(s).mechanisms(), epsilon, delta))
 

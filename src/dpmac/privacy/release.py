@@ -96,7 +96,9 @@ def _check_arguments(
     partitions: Sequence[Partition], noise_multiplier: float, divisor: float, micro_batch: int | None
 ) -> None:
     number("noise_multiplier", noise_multiplier, "give a finite number, 0 for no privacy", low=0.0, high=1e30)
-    number("divisor", divisor, "give a public constant above 0, such as the expected batch size", low=1e-300, high=1e300)
+    number(
+        "divisor", divisor, "give a public constant above 0, such as the expected batch size", low=1e-300, high=1e300
+    )
     if micro_batch is not None:
         integer("micro_batch", micro_batch, "give a number of rows, at least 1, or None")
     names = [p.name for p in partitions]
@@ -124,6 +126,6 @@ def _check_promise(parts: Sequence[Part], partitions: Sequence[Partition], rows:
     norms = joint_norms(parts, [p.scale for p in partitions])
     if not bool((norms <= 1.0).all()):  # also catches NaN
         raise BrokenPromiseError(
-            f"an example exceeds the bound promised for partitions {[p.name for p in partitions]}; nothing was released. "
+            f"an example exceeds the bound promised for {[p.name for p in partitions]}; nothing was released. "
             "This is a bug in the bound, not in your data: please report it"
         )

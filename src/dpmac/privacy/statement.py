@@ -14,7 +14,7 @@ NOT_COVERED = (
     "the choice of hyper-parameters, if it was made by looking at these data;",
     "any metric computed on the training data, or on other private data, and shown beside the model;",
     "the number of rows and of columns, which are treated as public;",
-    "side channels such as timing, and the low bits of floating-point noise, which are rounded off but not proved safe.",
+    "side channels such as timing, and the low bits of floating-point noise, rounded off but not proved safe.",
 )
 
 
@@ -53,14 +53,16 @@ class Statement:
             ]
         else:
             lines = [
-                f"The released model is ({_up(self.epsilon)}, {self.delta:g})-differentially private: "
-                f"epsilon = {_up(self.epsilon)} at delta = {self.delta:g}.",
+                f"The released model is ({round_up(self.epsilon)}, {self.delta:g})-differentially private: "
+                f"epsilon = {round_up(self.epsilon)} at delta = {self.delta:g}.",
                 f"Unit of privacy: {UNIT}.",
                 f"Accountant: privacy loss distributions ({accountant_version()}), rounded upwards; "
-                f"the moments accountant (RDP) gives epsilon = {_up(self.epsilon_rdp)}.",
+                f"the moments accountant (RDP) gives epsilon = {round_up(self.epsilon_rdp)}.",
             ]
             if self.seeded:
-                lines.append(f"WARNING, {SEEDED}. The figures above hold only if the seed stays secret and cannot be guessed.")
+                lines.append(
+                    f"WARNING, {SEEDED}. The figures above hold only if the seed stays secret and cannot be guessed."
+                )
         lines += ["Mechanisms, all composed in the figure above:", *(f"  - {m.describe()}" for m in self.mechanisms)]
         return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in (*NOT_COVERED, *self.notes))]
 
@@ -79,7 +81,12 @@ class Statement:
             "accountant": f"PLD, {accountant_version()}" if self.mechanisms else "PLD",
             "seeded": self.seeded,
             "mechanisms": [
-                {"label": m.label, "noise_multiplier": m.noise_multiplier, "sample_rate": m.sample_rate, "count": m.count}
+                {
+                    "label": m.label,
+                    "noise_multiplier": m.noise_multiplier,
+                    "sample_rate": m.sample_rate,
+                    "count": m.count,
+                }
                 for m in self.mechanisms
             ],
             "not_covered": [*NOT_COVERED, *self.notes],
@@ -89,6 +96,6 @@ class Statement:
         return "\n".join(self.sentences())
 
 
-def _up(epsilon: float) -> str:
+def round_up(epsilon: float) -> str:
     """Four decimals, rounded up: a printed epsilon is never below the true one."""
     return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"

@@ -19,12 +19,16 @@ def check_rows(x: Tensor, y: Tensor, network: DenseNetwork, loss: Loss) -> None:
         if rows.dim() != 2 or rows.shape[1] != width:
             raise ArgumentError(name, f"shape {tuple(rows.shape)}", f"the network needs shape (n, {width})")
         if rows.dtype != network.linears[0].weight.dtype:
-            raise ArgumentError(name, rows.dtype, f"the weights are {network.linears[0].weight.dtype}: convert the rows")
+            raise ArgumentError(
+                name, rows.dtype, f"the weights are {network.linears[0].weight.dtype}: convert the rows"
+            )
         check_finite(name, rows)
     if len(x) != len(y):
         raise ArgumentError("y", f"{len(y)} rows", f"x has {len(x)}: give one target per example")
     if loss.name in ("sigmoid", "softmax") and bool(((y < 0) | (y > 1)).any()):
-        raise ArgumentError("y", "entries outside [0, 1]", f"the {loss.name} loss needs targets in [0, 1]: one-hot labels")
+        raise ArgumentError(
+            "y", "entries outside [0, 1]", f"the {loss.name} loss needs targets in [0, 1]: one-hot labels"
+        )
 
 
 def check_finite(name: str, rows: Tensor) -> None:

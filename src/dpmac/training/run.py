@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -53,6 +55,17 @@ class Run:
         if extra is not None:
             _write_json(where / "result.json", dict(extra))
         return where
+
+
+def new_folder(parent: str | Path, name: str) -> Path:
+    """A path under ``parent`` that does not exist yet: the name, the time, and a count if that is taken."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    first = Path(parent) / f"{name}-{stamp}"
+    for count in itertools.count(2):
+        if not first.exists():
+            return first
+        first = Path(parent) / f"{name}-{stamp}-{count}"
+    raise AssertionError("unreachable")
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -1,6 +1,6 @@
 """The trainer: walks mini-batches through the house, and does nothing else.
 
-    rows -> sampler -> coordinates (Z-step) -> expansion -> bound -> RELEASE -> weights (W-step) -> model
+rows -> sampler -> coordinates (Z-step) -> expansion -> bound -> RELEASE -> weights (W-step) -> model
 """
 
 from __future__ import annotations
@@ -109,9 +109,13 @@ class Trainer:
     def _check(self, x: Tensor, y: Tensor, ledger: Ledger) -> Ledger:
         check_rows(x, y, self.network, self.loss)
         if len(x) != self.plan.n:
-            raise ArgumentError("x", f"{len(x)} rows", f"the plan was made for n={self.plan.n}: make one for these rows")
+            raise ArgumentError(
+                "x", f"{len(x)} rows", f"the plan was made for n={self.plan.n}: make one for these rows"
+            )
         if self.plan.noise_multiplier > 0 and isinstance(self.bound, Unbounded):
-            raise ArgumentError("bound", self.bound, "noise needs a bound: choose Normalise() or PerLayerClip(threshold)")
+            raise ArgumentError(
+                "bound", self.bound, "noise needs a bound: choose Normalise() or PerLayerClip(threshold)"
+            )
         if self.micro_batch is not None:
             integer("micro_batch", self.micro_batch, "give a number of rows, at least 1, or None")
         if set(ledger.mechanisms()) != set(merged(self.plan.before)):

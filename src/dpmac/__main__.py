@@ -1,0 +1,5 @@
+"""``python -m dpmac``."""
+
+from dpmac.cli import main
+
+main()

@@ -1,0 +1,5 @@
+"""``python -m dpmac.cli``."""
+
+from dpmac.cli import main
+
+main()

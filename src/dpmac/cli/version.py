@@ -1,0 +1,18 @@
+"""``dpmac version``."""
+
+from __future__ import annotations
+
+import typer
+
+
+def version() -> None:
+    """Print the versions that a result depends on."""
+    import platform
+    from importlib.metadata import version as installed
+
+    from dpmac import __version__
+
+    typer.echo(f"dpmac {__version__}")
+    for name in ("torch", "dp-accounting", "scikit-learn", "numpy"):
+        typer.echo(f"{name} {installed(name)}")
+    typer.echo(f"python {platform.python_version()}")

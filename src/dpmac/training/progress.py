@@ -1,0 +1,54 @@
+"""A progress bar that appears only if the work takes long enough to need one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from dpmac.checks import ArgumentError
+
+_PATIENCE = 0.5  # seconds before a bar is shown
+
+
+@contextmanager
+def progress_bar(what: str, show: bool | Literal["auto"] = "auto") -> Iterator[Callable[[int, int], None] | None]:
+    """Gives a callback (steps done, steps in all) that draws on standard error, or None if there is nothing to draw.
+
+    ``"auto"`` draws only on a terminal.
+    """
+    if show not in (True, False, "auto"):
+        raise ArgumentError("progress", show, "choose True, False or 'auto'")
+    if show is False or (show == "auto" and not sys.stderr.isatty()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
+    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
+    task = bar.add_task(what, total=None)
+    started = time.monotonic()
+    running = False
+
+    def on_step(done: int, total: int) -> None:
+        nonlocal running
+        if not running and time.monotonic() - started > _PATIENCE:
+            bar.start()
+            running = True
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield on_step
+    finally:
+        if running:
+            bar.stop()
