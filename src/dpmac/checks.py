@@ -10,6 +10,7 @@ class ArgumentError(ValueError):
     """A bad argument: the message is ``name=value: what is wrong and what to do``."""
 
     def __init__(self, name: str, value: Any, fix: str) -> None:
+        value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value  # NumPy scalars
         self.name, self.value, self.fix = name, value, fix
         super().__init__(f"{name}={value!r}: {fix}")
 

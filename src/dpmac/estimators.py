@@ -29,6 +29,7 @@ from dpmac.training.progress import progress_bar
 from dpmac.training.run import Run
 from dpmac.training.trainer import Evaluate, Trainer
 
+Array = np.ndarray[Any, Any]
 CLASSES_NOTE = (
     "the set of class labels, which was read from the data and is treated as public (give `classes` to avoid it);"
 )
@@ -138,12 +139,12 @@ class DPMACClassifier(ClassifierMixin, BaseEstimator):
         if n < 2:
             raise ArgumentError("X", f"n_samples={n}", "give at least 2 rows; a guarantee needs a crowd")
         check_delta(self.delta, n)
-        codes = self._encode(y)
+        classes, codes = self._encode(y)
         if self.loss not in ("softmax", "sigmoid"):
             raise ArgumentError("loss", self.loss, "choose 'softmax' or 'sigmoid'")
         g = loss_of(self.loss)
         source = noise_source(self._seed())
-        sizes = [width, *self._hidden(), len(self.classes_)]
+        sizes = [width, *self._hidden(), len(classes)]
         network = DenseNetwork(sizes, self.activation, source=source.spawn("weights")).to(self.device)
         rows = self._features(X)
         plan = Plan.for_budget(
@@ -160,40 +161,40 @@ class DPMACClassifier(ClassifierMixin, BaseEstimator):
                 wstep=OptimizerStep(lr=self.learning_rate, schedule=cosine),
                 source=source,
                 micro_batch=self.micro_batch_size,
-                evaluate=self._evaluator(public_validation),
+                evaluate=self._evaluator(public_validation, classes),
                 on_step=on_step,
             )
-            self.run_: Run = trainer.fit(rows, torch.eye(len(self.classes_))[codes])
+            self.run_: Run = trainer.fit(rows, torch.eye(len(classes))[codes])
+        self.classes_ = classes
         self.network_ = self.run_.model
         self.history_ = self.run_.history
         self.privacy_ = Privacy(self.run_.ledger, plan, () if self.classes is not None else (CLASSES_NOTE,))
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray[Any, Any]:
+    def decision_function(self, X: Any) -> Array:
         """The output layer's pre-activations; for two classes the second minus the first, as scikit-learn has it."""
         u = self._pre_activation(X).numpy()
         return u[:, 1] - u[:, 0] if len(self.classes_) == 2 else u
 
-    def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
+    def predict_proba(self, X: Any) -> Array:
         """Probability of each class, in the order of ``classes_``."""
-        result: np.ndarray[Any, Any] = loss_of(self.loss).predict(self._pre_activation(X)).numpy()
+        result: Array = loss_of(self.loss).predict(self._pre_activation(X)).numpy()
         return result
 
-    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+    def predict(self, X: Any) -> Array:
         """The likeliest class of each row."""
         winners = self._pre_activation(X).argmax(dim=1).numpy()
-        result: np.ndarray[Any, Any] = self.classes_[winners]
+        result: Array = self.classes_[winners]
         return result
 
     @torch.no_grad()
     def _pre_activation(self, X: Any) -> Tensor:
-        check_is_fitted(self)
+        check_is_fitted(self, "network_")
         rows = self._features(validate_data(self, X, dtype=np.float32, reset=False))
-        return torch.cat(
-            [self.network_(block.to(self.network_.device)).cpu() for block in torch.split(rows, 8192)]
-        ).double()
+        exact = self.network_.plain().double()  # so that a row's answer does not depend on the rows beside it
+        return torch.cat([exact(block.to(self.network_.device).double()).cpu() for block in torch.split(rows, 8192)])
 
-    def _features(self, X: np.ndarray[Any, Any]) -> Tensor:
+    def _features(self, X: Array) -> Tensor:
         if self.feature_range is None:
             return torch.from_numpy(np.ascontiguousarray(X))
         low, high = (np.asarray(end, dtype=np.float64) for end in self.feature_range)
@@ -203,20 +204,16 @@ class DPMACClassifier(ClassifierMixin, BaseEstimator):
             raise ArgumentError("feature_range", self.feature_range, f"give two numbers, or {X.shape[1]} a side")
         return torch.from_numpy(np.clip(2 * (X - low) / (high - low) - 1, -1, 1).astype(np.float32))
 
-    def _encode(self, y: np.ndarray[Any, Any]) -> Tensor:
-        """Codes of the labels in ``classes_``, which is set here."""
-        found, codes = np.unique(y, return_inverse=True)
-        if self.classes is None:
-            self.classes_ = found
-        else:
-            self.classes_ = np.unique(np.asarray(self.classes))
-            strange = np.setdiff1d(found, self.classes_)
-            if len(strange):
-                raise ArgumentError("y", strange[0], f"this label is not among classes={list(self.classes_)}")
-            codes = np.searchsorted(self.classes_, y)
-        if len(self.classes_) < 2:
-            raise ArgumentError("y", f"{len(self.classes_)} class", "a classifier needs at least two classes")
-        return torch.from_numpy(codes.reshape(-1))
+    def _encode(self, y: Array) -> tuple[Array, Tensor]:
+        """The classes, and each label's place among them."""
+        found = np.unique(y)
+        classes = found if self.classes is None else np.unique(np.asarray(self.classes))
+        strange = np.setdiff1d(found, classes)
+        if len(strange):
+            raise ArgumentError("y", strange[0], f"this label is not among classes={classes.tolist()}")
+        if len(classes) < 2:
+            raise ArgumentError("y", f"{len(classes)} class", "a classifier needs at least two classes")
+        return classes, torch.from_numpy(np.searchsorted(classes, y).reshape(-1))
 
     def _hidden(self) -> list[int]:
         sizes = self.hidden_layer_sizes
@@ -244,7 +241,7 @@ class DPMACClassifier(ClassifierMixin, BaseEstimator):
             "random_state", self.random_state, "give None or a whole number, at least 0", low=0, high=2**63 - 1
         )
 
-    def _evaluator(self, public: tuple[Any, Any] | None) -> Evaluate | None:
+    def _evaluator(self, public: tuple[Any, Any] | None, classes: Array) -> Evaluate | None:
         if public is None:
             return None
         inputs = self._features(validate_data(self, public[0], dtype=np.float32, reset=False))
@@ -255,7 +252,7 @@ class DPMACClassifier(ClassifierMixin, BaseEstimator):
         def accuracy(network: DenseNetwork) -> Mapping[str, float]:
             with torch.no_grad():
                 winners = network(inputs.to(network.device)).argmax(dim=1).cpu().numpy()
-            return {"validation_accuracy": float(np.mean(self.classes_[winners] == labels))}
+            return {"validation_accuracy": float(np.mean(classes[winners] == labels))}
 
         return accuracy
 

@@ -90,9 +90,8 @@ class SigmoidCrossEntropy:
         return torch.diag_embed(self.curvature(u, target))
 
     def predict(self, u: Tensor) -> Tensor:
-        """Class probabilities: the classes' sigmoids, scaled to sum to one for each example."""
-        log_p = F.logsigmoid(u)
-        return torch.softmax(log_p, dim=1)
+        """Class probabilities given that exactly one class is on: proportional to the odds e^u, so a softmax of u."""
+        return torch.softmax(u, dim=1)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ from dpmac.checks import ArgumentError, integer, number
 
 Accountant = Literal["pld", "rdp"]
 UNIT = "one example, added or removed"
-_GRID_POINTS = 4_000_000  # a PLD over more points than this is discretised more coarsely (still an upper bound)
+_GRID_POINTS = (
+    500_000  # a PLD that would spread over more points than this is discretised more coarsely (still an upper bound)
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ def epsilon_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accoun
     An upper bound for either accountant; nothing released costs 0.
     """
     number("delta", delta, "give a number above 0 and below 1", low=0.0, high=1.0, strict=True)
-    return _epsilon(merged(mechanisms), float(delta), accountant)
+    unlabelled = merged(Mechanism(m.noise_multiplier, m.sample_rate, m.count) for m in mechanisms)
+    ordered = sorted(unlabelled, key=lambda m: (m.noise_multiplier, m.sample_rate))  # so that order moves no last digit
+    return _epsilon(tuple(ordered), float(delta), accountant)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -116,31 +120,52 @@ def calibrate(
 ) -> float:
     """The smallest noise multiplier s (within a relative ``tolerance``, from above) with epsilon(make(s)) <= epsilon.
 
-    The returned value itself has been checked to meet the budget by PLD: it never under-noises.
+    dp-accounting searches by PLD inside a bracket found by the quicker RDP. The value returned has itself been checked
+    to meet the budget: it never under-noises.
     """
+    import dp_accounting as dpa
+
     number("epsilon", epsilon, "give a number above 0", low=0.0, high=1e6, strict=True)
+    low, high = _bracket(make, epsilon, delta)
+    with _quiet_absl():
+        found = float(
+            dpa.calibrate_dp_mechanism(
+                lambda: _fresh_accountant("pld", make(low)),
+                lambda s: event_of(make(s)),
+                epsilon,
+                delta,
+                dpa.ExplicitBracketInterval(low, high),
+                tol=0.5 * tolerance * low,
+            )
+        )
+    while epsilon_of(make(found), delta) > epsilon:
+        found *= 1.0 + 0.1 * tolerance
+    return found
 
-    def meets(s: float) -> bool:
-        return epsilon_of(make(s), delta) <= epsilon
 
+def _bracket(make: Callable[[float], Sequence[Mechanism]], epsilon: float, delta: float) -> tuple[float, float]:
+    """Noise multipliers around the answer: PLD is above the budget at the first and within it at the second."""
     high = 1.0
-    while epsilon_of(make(high), delta, "rdp") > epsilon:  # RDP is quick and never below PLD by much
+    while epsilon_of(make(high), delta, "rdp") > epsilon:
         high *= 2.0
         if high > 1e7:
-            raise ArgumentError(
-                "epsilon",
-                epsilon,
-                f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps",
-            )
-    while not meets(high):
-        high *= 2.0
+            fix = f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps"
+            raise ArgumentError("epsilon", epsilon, fix)
     low = high / 2.0
-    while meets(low) and low > 1e-3:
+    while epsilon_of(make(low), delta, "rdp") <= epsilon:
         high, low = low, low / 2.0
-    while high - low > tolerance * high:
+        if low < 1e-2:
+            fix = "so large a budget asks for almost no noise: lower epsilon, or give inf for no privacy at all"
+            raise ArgumentError("epsilon", epsilon, fix)
+    while high > 1.02 * low:
         middle = 0.5 * (low + high)
-        high, low = (middle, low) if meets(middle) else (high, middle)
-    return high
+        high, low = (middle, low) if epsilon_of(make(middle), delta, "rdp") <= epsilon else (high, middle)
+    while epsilon_of(make(high), delta) > epsilon:  # PLD's grid can cost more than RDP where steps are very many
+        high *= 1.1
+    low = high / 1.2
+    while epsilon_of(make(low), delta) <= epsilon:
+        high, low = low, low / 1.2
+    return low, high
 
 
 def accountant_version() -> str:

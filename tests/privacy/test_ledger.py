@@ -1,0 +1,180 @@
+"""The ledger on paper and on disk, and the statement made from it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dpmac.checks import ArgumentError
+from dpmac.privacy import Entry, Ledger, Mechanism, epsilon_of
+
+STEP = Entry("training step", 1.5, 0.1, False, {"layer 1": 0.7, "layer 2": 0.9})
+PCA = Entry("DP-PCA", 8.0, 1.0)
+
+
+def filled(path=None):
+    ledger = Ledger(path)
+    for entry in (PCA, STEP, STEP, STEP):
+        ledger.append(entry)
+    return ledger
+
+
+def test_it_is_composed_by_the_one_accountant():
+    ledger = filled()
+    mechanisms = [Mechanism(8.0, 1.0, 1, "DP-PCA"), Mechanism(1.5, 0.1, 3, "training step")]
+    assert list(ledger.mechanisms()) == mechanisms
+    for accountant in ("pld", "rdp"):
+        assert ledger.epsilon(1e-5, accountant) == epsilon_of(mechanisms, 1e-5, accountant)
+
+
+def test_it_is_append_only():
+    ledger = filled()
+    assert isinstance(ledger.entries, tuple)
+    with pytest.raises(AttributeError):
+        ledger.entries = ()
+    with pytest.raises(AttributeError):
+        ledger.entries[0].noise_multiplier = 100.0
+    costs = []
+    growing = Ledger()
+    for _ in range(4):
+        growing.append(STEP)
+        costs.append(growing.epsilon(1e-5))
+    assert costs == sorted(costs)
+    assert costs[0] < costs[-1]
+
+
+def test_file_and_memory_agree_and_a_loaded_ledger_goes_on(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    ledger = filled(path)
+    assert Ledger.load(path).entries == ledger.entries
+    again = Ledger.load(path)
+    again.append(PCA)
+    assert Ledger.load(path).entries == (*ledger.entries, PCA)
+    filled().save(tmp_path / "copy.jsonl")
+    assert Ledger.load(tmp_path / "copy.jsonl").entries == ledger.entries
+    for line in path.read_text().splitlines():
+        json.loads(line)
+
+
+def test_an_old_file_is_never_overwritten(tmp_path):
+    filled(tmp_path / "ledger.jsonl")
+    with pytest.raises(ArgumentError, match=r"use Ledger\.load"):
+        Ledger(tmp_path / "ledger.jsonl")
+
+
+def test_a_line_cut_short_by_a_crash_is_dropped_and_the_file_mended(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    ledger = filled(path)
+    with path.open("a") as handle:
+        handle.write('{"label": "training st')
+    mended = Ledger.load(path)
+    assert mended.entries == ledger.entries
+    mended.append(STEP)
+    assert Ledger.load(path).entries == (*ledger.entries, STEP)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: lines[1:],
+        lambda lines: [lines[0], "garbage", *lines[2:]],
+        lambda lines: [lines[0], "[]", *lines[2:]],
+        lambda lines: [lines[0], lines[1].replace('"seeded"', '"sown"'), *lines[2:]],
+        lambda lines: [lines[0], lines[1].replace("8.0", "-8.0"), *lines[2:]],
+        lambda lines: [],
+    ],
+)
+def test_any_other_damage_is_an_error(tmp_path, damage):
+    path = tmp_path / "ledger.jsonl"
+    filled(path)
+    path.write_text("".join(line + "\n" for line in damage(path.read_text().splitlines())))
+    with pytest.raises(ValueError, match=r"ledger\.jsonl"):
+        Ledger.load(path)
+
+
+def test_impossible_entries_are_refused():
+    ledger = Ledger()
+    for bad in (Entry("x", -1.0, 0.5), Entry("x", 1.0, 1.5), Entry("x", math.nan, 0.5)):
+        with pytest.raises(ArgumentError):
+            ledger.append(bad)
+    assert len(ledger) == 0
+
+
+CRASHING = """
+import sys, torch
+from dpmac.privacy import *
+ledger = Ledger(sys.argv[1])
+rows = PrivateRows(torch.zeros(8, 1))
+while True:
+    release(rows.everything(), lambda x: [DensePart(x.double())], [Partition("a", (1,), 1.0)],
+            noise_multiplier=3.0, source=SystemNoise(), ledger=ledger, label="step")
+    sys.stdout.write("released\\n"); sys.stdout.flush()
+"""
+
+
+def test_a_real_kill_loses_no_payment(tmp_path):
+    """SIGKILL a releasing process at a random moment: every release that it saw is in the file."""
+    path = tmp_path / "ledger.jsonl"
+    child = subprocess.Popen([sys.executable, "-c", CRASHING, str(path)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    time.sleep(0.3)
+    os.kill(child.pid, signal.SIGKILL)
+    seen = 1 + len(child.stdout.read().decode().splitlines())
+    child.stdout.close()
+    assert child.wait() == -signal.SIGKILL
+    assert seen > 5
+    assert seen <= len(Ledger.load(path)) <= seen + 1
+
+
+def test_the_statement_says_what_it_must():
+    text = str(filled().statement(1e-5))
+    epsilon = filled().epsilon(1e-5)
+    assert "one example, added or removed" in text
+    assert f"{math.ceil(epsilon * 1e4) / 1e4:.4f}" in text
+    assert "1e-05" in text
+    assert "dp-accounting 0." in text
+    assert "privacy loss distributions" in text
+    assert "RDP" in text
+    assert "DP-PCA: Gaussian mechanism, noise multiplier 8, on all rows, once" in text
+    assert "noise multiplier 1.5, on a Poisson sample of the rows (rate 0.1), 3 times" in text
+    assert "hyper-parameters" in text
+    assert "metric computed on the training data" in text
+    assert "seed" not in text
+
+
+def test_a_printed_epsilon_is_never_below_the_true_one():
+    from dpmac.privacy.statement import round_up
+
+    for value in (0.12341, 1.99999999, 2.0, 7.00001):
+        assert float(round_up(value)) >= value - 1e-12
+
+
+def test_a_seeded_release_marks_the_statement():
+    ledger = filled()
+    ledger.append(Entry("training step", 1.5, 0.1, True))
+    text = str(ledger.statement(1e-5))
+    assert "seeded: not private against someone who knows the seed" in text
+    assert ledger.statement(1e-5).to_dict()["seeded"] is True
+
+
+def test_a_release_without_noise_makes_it_not_private():
+    ledger = filled()
+    ledger.append(Entry("training step", 0.0, 0.1))
+    statement = ledger.statement(1e-5)
+    assert not statement.private
+    assert "NOT PRIVATE" in str(statement)
+    assert "differentially private:" not in str(statement)
+    assert statement.to_dict()["epsilon"] is None
+
+
+def test_an_empty_ledger_spent_nothing():
+    assert "epsilon = 0" in str(Ledger().statement(1e-5))
+    assert Ledger().epsilon(1e-5) == 0

@@ -1,0 +1,80 @@
+"""Noise sources: the right law, independence, and reproducible only when seeded."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from scipy import stats
+
+from dpmac.checks import ArgumentError
+from dpmac.privacy import SeededNoise, SystemNoise, noise_source
+
+SOURCES = [SystemNoise(), SeededNoise(7)]
+DRAWS = 400_000
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=repr)
+def test_normal_has_the_standard_law(source):
+    sample = source.normal((DRAWS,)).numpy()
+    assert sample.dtype == "float64"
+    # standard errors: mean 1/sqrt(n) = 0.0016, deviation 1/sqrt(2n) = 0.0011: 6 of them is still under 1 %
+    assert abs(sample.mean()) < 6 / math.sqrt(DRAWS)
+    assert abs(sample.std() - 1) < 6 / math.sqrt(2 * DRAWS)
+    assert stats.kstest(sample, "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=repr)
+def test_uniform_is_uniform_and_has_fine_resolution(source):
+    sample = source.uniform(DRAWS).numpy()
+    assert 0 <= sample.min() <= sample.max() < 1
+    assert stats.kstest(sample, "uniform").pvalue > 1e-6
+    assert (
+        len(set(sample.tolist())) == DRAWS
+    )  # 53 bits: a collision among 4e5 has chance 1e-5; 24 bits would give 5,000
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=repr)
+def test_draws_are_independent_of_each_other(source):
+    pairs = source.normal((DRAWS // 2, 2))
+    again = source.normal((DRAWS // 2, 2))
+    columns = torch.stack([pairs[:, 0], pairs[:, 1], again[:, 0], again[:, 1]])
+    correlation = torch.corrcoef(columns) - torch.eye(4)
+    assert correlation.abs().max() < 6 / math.sqrt(DRAWS // 2)
+    # the two halves of a Box-Muller pair share a radius: their squares must still be uncorrelated
+    assert (torch.corrcoef(columns.square()) - torch.eye(4)).abs().max() < 8 / math.sqrt(DRAWS // 2)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7])
+def test_odd_and_empty_shapes(count):
+    for source in SOURCES:
+        assert source.normal((count,)).shape == (count,)
+        assert source.normal((count, 3)).shape == (count, 3)
+        assert source.normal(()).shape == ()
+
+
+def test_only_a_seed_repeats():
+    assert torch.equal(SeededNoise(3).normal((50,)), SeededNoise(3).normal((50,)))
+    assert not torch.equal(SeededNoise(3).normal((50,)), SeededNoise(4).normal((50,)))
+    assert not torch.equal(SystemNoise().normal((50,)), SystemNoise().normal((50,)))
+    torch.manual_seed(0)
+    first = SystemNoise().normal((50,))
+    torch.manual_seed(0)
+    assert not torch.equal(first, SystemNoise().normal((50,)))
+
+
+def test_purposes_are_independent():
+    root = SeededNoise(1)
+    a, b = root.spawn("sampler"), root.spawn("noise")
+    assert not torch.equal(a.normal((20,)), b.normal((20,)))
+    assert torch.equal(SeededNoise(1).spawn("noise").normal((20,)), SeededNoise(1).spawn("noise").normal((20,)))
+    root.uniform(1000)  # drawing from the root does not move a child
+    assert torch.equal(root.spawn("noise").normal((20,)), SeededNoise(1).spawn("noise").normal((20,)))
+
+
+def test_which_source():
+    assert not noise_source(None).seeded
+    assert noise_source(5).seeded
+    with pytest.raises(ArgumentError, match="seed=-1"):
+        noise_source(-1)

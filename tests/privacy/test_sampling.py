@@ -1,0 +1,89 @@
+"""Poisson sampling: every row independently at rate q; batches that can be spent once."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpmac.checks import ArgumentError
+from dpmac.privacy import PoissonSampler, PrivateRows, SeededNoise, SystemNoise
+from dpmac.privacy import sampling as sampling_module
+
+
+@pytest.mark.parametrize(("n", "rate", "draws"), [(10_000_000, 1e-6, 12), (200_000, 1e-3, 40), (1000, 0.3, 300)])
+def test_sizes_are_binomial(n, rate, draws):
+    for source in (SeededNoise(11), SystemNoise()):
+        sampler = PoissonSampler(n, rate, source)
+        total = sum(len(sampler.draw()) for _ in range(draws))
+        assert stats.binomtest(total, n * draws, rate).pvalue > 1e-6
+
+
+def test_rows_are_equally_likely_and_independent():
+    sampler = PoissonSampler(40, 0.25, SeededNoise(2))
+    draws = 8000
+    member = torch.zeros(draws, 40, dtype=torch.float64)
+    for row in member:
+        row[sampler.draw()] = 1.0
+    assert (member.mean(dim=0) - 0.25).abs().max() < 5.5 * math.sqrt(0.25 * 0.75 / draws)
+    correlation = torch.corrcoef(member.T) - torch.eye(40)
+    assert correlation.abs().max() < 6 / math.sqrt(draws)
+    # the size of a batch varies: a fixed-size sample would not be what the accountant assumes
+    assert member.sum(dim=1).var() == pytest.approx(40 * 0.25 * 0.75, rel=0.1)
+
+
+def test_rate_one_takes_everything_and_a_tiny_rate_takes_nothing():
+    assert torch.equal(PoissonSampler(100, 1.0, SystemNoise()).draw(), torch.arange(100))
+    assert len(PoissonSampler(3, 1e-12, SystemNoise()).draw()) == 0
+
+
+@given(n=st.integers(1, 400), rate=st.floats(0.001, 1.0), seed=st.integers(0, 1000))
+def test_indices_are_sorted_unique_and_in_range_in_any_chunking(n, rate, seed):
+    whole = PoissonSampler(n, rate, SeededNoise(seed)).draw()
+    assert torch.equal(whole, torch.unique(whole))
+    assert whole.numel() == 0 or (whole.min() >= 0 and whole.max() < n)
+    before = sampling_module._CHUNK
+    try:
+        sampling_module._CHUNK = 7
+        chunked = PoissonSampler(n, rate, SeededNoise(seed)).draw()
+    finally:
+        sampling_module._CHUNK = before
+    assert torch.equal(whole, chunked)
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, math.nan])
+def test_bad_rates_are_named(rate):
+    with pytest.raises(ArgumentError, match="rate="):
+        PoissonSampler(10, rate, SystemNoise())
+
+
+def test_a_batch_is_spent_once_and_hides_its_size():
+    rows = PrivateRows(torch.arange(10.0)[:, None])
+    batch = rows.sample(PoissonSampler(10, 0.5, SeededNoise(0)))
+    list(batch.spend())
+    with pytest.raises(RuntimeError, match="already released"):
+        batch.spend()
+    with pytest.raises(TypeError):
+        len(batch)
+    assert batch.sample_rate == 0.5
+
+
+@given(micro=st.integers(1, 15))
+def test_micro_batches_cover_the_same_rows(micro):
+    table = torch.arange(30.0).reshape(10, 3)
+    rows = PrivateRows(table, table[:, :1])
+    blocks = list(rows.everything().spend(micro))
+    assert torch.equal(torch.cat([x for x, _ in blocks]), table)
+    assert torch.equal(torch.cat([y for _, y in blocks]), table[:, :1])
+    assert max(len(x) for x, _ in blocks) <= micro
+
+
+def test_tables_that_do_not_fit_are_refused():
+    with pytest.raises(ArgumentError, match="columns"):
+        PrivateRows(torch.zeros(3, 1), torch.zeros(4, 1))
+    with pytest.raises(ArgumentError, match=r"sampler\.n=5"):
+        PrivateRows(torch.zeros(3, 1)).sample(PoissonSampler(5, 0.5, SystemNoise()))
