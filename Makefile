@@ -32,7 +32,8 @@ lint: $(VENV)/.installed-dev  ## ruff
 types: $(VENV)/.installed-dev ## mypy --strict over src/
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-dev ## side-by-side speed ratios
+bench: $(VENV)/.installed-dev ## side-by-side speed ratios against Opacus and plain torch
+	$(PIP) install -q -c constraints.txt -e ".[dev,bench]"
 	$(BIN)/python benchmarks/step_cost.py
 
 clean:           ## remove the environment and what the commands wrote

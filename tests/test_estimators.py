@@ -51,8 +51,9 @@ def test_privacy_is_composed_from_the_ledger(fitted):
     assert 1.99 < privacy.epsilon <= 2.0
     assert privacy.epsilon == privacy.ledger.epsilon(privacy.delta)
     assert privacy.delta == 1e-5
-    assert len(privacy.ledger) == privacy.plan.steps
-    assert "(2.0000, 1e-05)-differentially private" in str(privacy.statement())
+    assert len(privacy.ledger) == fitted.run_.plan.steps
+    assert "With unpredictable noise the model would be (2.0000, 1e-05)-differentially" in str(privacy.statement())
+    assert str(privacy.statement()) == str(fitted.run_.statement())
 
 
 def test_fitted_attributes_and_predictions(fitted, digits):

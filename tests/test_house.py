@@ -237,7 +237,6 @@ def test_a_watched_run_draws_and_sums_only_where_it_may(zstep, source):
     with Watch() as watch:
         trainer.fit(problem.x, problem.y)
     assert watch.draws <= {"privacy/noise.py"}
-    assert watch.draws or not source.seeded
     assert watch.sums == {"privacy/parts.py"}  # Part.total, which only the release calls
 
 

@@ -41,7 +41,7 @@ def number(
 
 def integer(name: str, value: Any, fix: str, *, low: int = 1, high: int | None = None) -> int:
     """``value`` as an int within ``[low, high]``; a float is taken only if it is whole."""
-    if not is_number(value) or not math.isfinite(float(value)) or float(value) != int(value):
+    if not is_number(value) or not math.isfinite(float(value)) or value != int(value):
         raise ArgumentError(name, value, fix)
     result = int(value)
     if result < low or (high is not None and result > high):

@@ -40,9 +40,11 @@ Z_STEPS: Mapping[str, ZStep] = {"fixed": FixedPrediction(), "adam": AdamCoordina
 class Privacy:
     """What a fitted model guarantees, composed from its ledger."""
 
-    ledger: Ledger
-    plan: Plan
-    notes: tuple[str, ...] = ()
+    run: Run
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.run.ledger
 
     @property
     def epsilon(self) -> float:
@@ -51,11 +53,11 @@ class Privacy:
 
     @property
     def delta(self) -> float:
-        return self.plan.delta
+        return self.run.plan.delta
 
     def statement(self) -> Statement:
         """The guarantee in plain sentences."""
-        return self.ledger.statement(self.delta, self.notes)
+        return self.run.statement()
 
 
 class DPMACClassifier(ClassifierMixin, BaseEstimator):
@@ -163,12 +165,13 @@ class DPMACClassifier(ClassifierMixin, BaseEstimator):
                 micro_batch=self.micro_batch_size,
                 evaluate=self._evaluator(public_validation, classes),
                 on_step=on_step,
+                notes=() if self.classes is not None else (CLASSES_NOTE,),
             )
             self.run_: Run = trainer.fit(rows, torch.eye(len(classes))[codes])
         self.classes_ = classes
         self.network_ = self.run_.model
         self.history_ = self.run_.history
-        self.privacy_ = Privacy(self.run_.ledger, plan, () if self.classes is not None else (CLASSES_NOTE,))
+        self.privacy_ = Privacy(self.run_)
         return self
 
     def decision_function(self, X: Any) -> Array:

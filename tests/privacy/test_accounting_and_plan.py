@@ -86,6 +86,14 @@ def test_extreme_noise_is_still_an_upper_bound_and_still_answers(sigma, q, steps
         assert ours >= gaussian_mechanism.get_epsilon_gaussian(sigma / math.sqrt(steps), 1e-5) - 1e-9
 
 
+def test_a_budget_that_only_pld_can_meet_is_met():
+    """Found by the property above: RDP's cost of the first release alone is over the budget, PLD's is not."""
+    before = [Mechanism(40.0, label="DP-PCA")]
+    assert epsilon_of(before, 1e-6, "rdp") > 0.1015625
+    plan = Plan.for_budget(epsilon=0.1015625, delta=1e-6, n=100, batch_size=100, steps=20, before=before)
+    assert plan.epsilon() <= 0.1015625
+
+
 def test_composition_ignores_order_and_grouping():
     a, b = Mechanism(2.0, 0.1, 3, "x"), Mechanism(3.0, 1.0, 1, "y")
     assert merged([a, b, a]) == (Mechanism(2.0, 0.1, 6, "x"), b)
@@ -108,6 +116,10 @@ def test_sampler_and_event_come_from_the_same_fields():
     assert plan.mechanisms() == (Mechanism(1.5, 0.037, 5, "training step"),)
     with pytest.raises(AttributeError):
         plan.steps = 3
+    assert type(Plan(1000.0, 37, 5.0, 1.5, 1e-5).steps) is int
+    for bad in (1e-160, -1.0, math.nan, math.inf):
+        with pytest.raises(ArgumentError, match="noise_multiplier="):
+            Plan(1000, 37, 5, bad, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +143,9 @@ def test_sampler_and_event_come_from_the_same_fields():
         ({"delta": 0.0}, r"delta=0\.0"),
         ({"delta": 0.01}, r"delta=0\.01: it must be below 1/n"),
         ({"delta": 1.5}, r"delta=1\.5"),
+        ({"delta": 1e-20}, "delta=1e-20"),
+        ({"batch_size": 1e-9}, "batch_size=1e-09"),
+        ({"epsilon": 1e5}, "asks for almost no noise"),
         ({"before": [Mechanism(0.5, label="DP-PCA")]}, "what is released before training costs"),
     ],
 )

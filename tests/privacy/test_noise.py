@@ -78,3 +78,26 @@ def test_which_source():
     assert noise_source(5).seeded
     with pytest.raises(ArgumentError, match="seed=-1"):
         noise_source(-1)
+
+
+def test_the_far_tail_is_as_fine_as_the_middle(monkeypatch):
+    """Found in review: with 53 bits behind the radius, draws beyond 7 lie further apart than the released grid."""
+    source = SystemNoise()
+    words = {"left": 8}
+
+    def uniform(count):
+        words["left"] -= 1
+        return torch.full((count,), 3 * 2.0**-53, dtype=torch.float64) if words["left"] % 3 == 1 else real(count)
+
+    real = SystemNoise().uniform
+    monkeypatch.setattr(source, "uniform", uniform)  # the leading word of every radius is nearly zero: a draw near 8.4
+    radii = source.normal((2, 20_000)).square().sum(dim=0).sqrt()
+    assert float(radii.min()) > 8.3
+    gaps = radii.sort().values.diff()
+    assert float(gaps.max()) < 1e-3  # 20,000 distinct radii in a narrow band, not a handful of steps
+    assert len(radii.unique()) > 19_000
+
+
+def test_large_seeds_are_all_different():
+    draws = {SeededNoise(seed).uniform(1).item() for seed in (5, 5 + 2**32, 5 + 2**40, 2**53 + 1, 2**53 + 3, 2**63 - 1)}
+    assert len(draws) == 6

@@ -142,3 +142,15 @@ def test_unbounded_changes_nothing():
     parts = two_layers()
     assert Unbounded().apply(parts) == parts
     assert all(math.isinf(p.scale) for p in Unbounded().promise(["a", "b"], [p.shape for p in parts]))
+
+
+def test_squares_that_underflow_or_overflow_do_not_fool_the_norm():
+    """Found in review: ten times the bound got through when the squares of one factor underflowed."""
+    tiny = torch.full((1, 10_000), 1e-162, dtype=torch.float64)
+    huge = torch.full((1, 1), 1e153, dtype=torch.float64)
+    for part in (OuterPart(tiny, huge), OuterPart(huge, tiny)):
+        assert float(part.norms()) == pytest.approx(1e-160 * 1e153, rel=1e-9)
+    (bounded,) = PerLayerClip(1e-8).apply([OuterPart(tiny, huge)])
+    assert float(bounded.total().norm()) <= 1e-8
+    assert float(DensePart(torch.full((1, 3), 1e200, dtype=torch.float64)).norms()) == pytest.approx(3**0.5 * 1e200)
+    assert float(DensePart(torch.tensor([[3, 4]])).norms()) == 5.0  # whole numbers too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 
 import pytest
@@ -24,6 +25,7 @@ from dpmac.privacy import (
     Unbounded,
     release,
 )
+from dpmac.privacy.bound import SLACK
 
 ROWS = torch.zeros(4, 1, dtype=torch.float64)
 
@@ -104,10 +106,10 @@ def test_the_divisor_is_not_the_realised_batch_size():
 
 def test_an_empty_batch_is_pure_noise_and_is_charged():
     ledger = Ledger()
-    (noisy,) = go([Partition("a", (5, 3), 2.0)], rate=1e-12, ledger=ledger)
+    (noisy,) = go([Partition("a", (5, 3), 2.0)], rate=1e-9, ledger=ledger)
     assert noisy.shape == (5, 3)
     assert float(noisy.abs().min()) > 0
-    assert [e.sample_rate for e in ledger.entries] == [1e-12]
+    assert [e.sample_rate for e in ledger.entries] == [1e-9]
 
 
 def test_the_event_is_written_before_anything_is_returned(tmp_path):
@@ -140,7 +142,7 @@ def test_a_broken_promise_releases_and_charges_nothing(excess):
     partitions = [Partition("a", (1,), 1.0), Partition("b", (1,), 1.0)]
 
     def too_much(x):
-        part = DensePart(torch.full((len(x), 1), math.sqrt(0.5), dtype=torch.float64))
+        part = DensePart(torch.full((len(x), 1), math.sqrt(0.5) * (1 - SLACK), dtype=torch.float64))
         last = part.values.clone()
         last[-1] *= excess
         return [part, DensePart(last)]
@@ -202,6 +204,8 @@ def test_bad_arguments_are_named_before_a_row_is_touched():
         (good * 2, {}, "partitions="),
         (Unbounded().promise(["a"], [(1,)]), {}, "choose a Bound"),
         ([Partition("a", (1,), 0.0)], {}, "scale of partition 'a'=0.0"),
+        ([Partition("a", (1,), 1e-200)], {}, "scale of partition 'a'=1e-200"),
+        (good, {"sigma": 1e-30}, "noise_multiplier=1e-30"),
     ]
     for partitions, more, message in cases:
         with pytest.raises(ArgumentError, match=message):
@@ -213,3 +217,40 @@ def test_released_numbers_lie_on_a_grid_far_finer_than_the_noise():
     grid = 2.0 ** (math.floor(math.log2(3.0)) - 20)
     assert torch.equal(noisy, torch.round(noisy / grid) * grid)
     assert grid < 3.0 * 1e-6
+
+
+def test_a_part_of_a_strangers_making_is_refused():
+    class Liar(DensePart):
+        def norms(self):
+            return torch.zeros(self.rows, dtype=torch.float64)
+
+    with pytest.raises(BrokenPromiseError, match="given a Liar"):
+        go([Partition("a", (1,), 1.0)], lambda x: [Liar(torch.full((len(x), 1), 1e9, dtype=torch.float64))])
+
+
+def test_a_seeded_sampler_marks_the_entry_too():
+    ledger = Ledger()
+    go([Partition("a", (1,), 1.0)], rate=0.5, source=SystemNoise(), ledger=ledger)  # go() samples with a seed
+    assert ledger.entries[0].seeded
+
+
+def test_micro_batches_of_one_are_summed_in_blocks(monkeypatch):
+    """The rounding bound counts blocks of a fixed length, whatever the micro-batch is."""
+    module = importlib.import_module("dpmac.privacy.release")
+
+    rows = SeededNoise(3).normal((50, 1)) * 1e-3
+    partitions = [Partition("a", (1,), 1.0)]
+    exact = rows.sum()
+    for block in (1, 7, 50, 4096):
+        monkeypatch.setattr(module, "MAX_BLOCK", block)
+        for micro in (1, 3, None):
+            (found,) = go(partitions, lambda x: [DensePart(x)], rows=rows, sigma=0.0, micro_batch=micro)
+            assert float(found) == pytest.approx(float(exact), abs=1e-15)
+
+
+def test_more_rows_than_the_rounding_argument_covers_are_refused(monkeypatch):
+    module = importlib.import_module("dpmac.privacy.release")
+
+    monkeypatch.setattr(module, "MAX_ROWS", 3)
+    with pytest.raises(ArgumentError, match="4 expected rows"):
+        go([Partition("a", (1,), 1.0)])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import pytest
 import torch
@@ -38,7 +40,7 @@ def test_rows_are_equally_likely_and_independent():
 
 def test_rate_one_takes_everything_and_a_tiny_rate_takes_nothing():
     assert torch.equal(PoissonSampler(100, 1.0, SystemNoise()).draw(), torch.arange(100))
-    assert len(PoissonSampler(3, 1e-12, SystemNoise()).draw()) == 0
+    assert len(PoissonSampler(3, 1e-9, SystemNoise()).draw()) == 0
 
 
 @given(n=st.integers(1, 400), rate=st.floats(0.001, 1.0), seed=st.integers(0, 1000))
@@ -55,7 +57,7 @@ def test_indices_are_sorted_unique_and_in_range_in_any_chunking(n, rate, seed):
     assert torch.equal(whole, chunked)
 
 
-@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, math.nan])
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1e-12, 1.1, math.nan])
 def test_bad_rates_are_named(rate):
     with pytest.raises(ArgumentError, match="rate="):
         PoissonSampler(10, rate, SystemNoise())
@@ -70,6 +72,13 @@ def test_a_batch_is_spent_once_and_hides_its_size():
     with pytest.raises(TypeError):
         len(batch)
     assert batch.sample_rate == 0.5
+
+
+def test_a_batch_cannot_be_copied_to_be_spent_twice():
+    batch = PrivateRows(torch.zeros(3, 1)).everything()
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="only once"):
+            attempt(batch)
 
 
 @given(micro=st.integers(1, 15))

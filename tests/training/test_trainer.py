@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import math
 
@@ -44,7 +45,7 @@ def flat(network):
 def test_a_run_holds_model_history_ledger_and_plan(problem):
     trainer = trainer_for(problem, steps=6)
     run = trainer.fit(problem.x, problem.y)
-    assert run.model is problem.network
+    assert run.model is not problem.network
     assert run.plan is trainer.plan
     assert run.ledger.mechanisms() == trainer.plan.mechanisms()
     assert run.ledger.epsilon(1e-5) == trainer.plan.epsilon()
@@ -60,7 +61,7 @@ def test_without_noise_it_learns():
         plan = Plan(60, 60, 300, 0.0, 1e-5)
         step = OptimizerStep(lr=0.02)
         run = Trainer(network, problem.loss, plan, zstep, Unbounded(), step, SeededNoise(0)).fit(problem.x, problem.y)
-        after = problem.loss.value(network(problem.x), problem.y).mean()
+        after = problem.loss.value(run.model(problem.x), problem.y).mean()
         assert after < 0.25 * before
         assert not run.statement().private
 
@@ -68,17 +69,17 @@ def test_without_noise_it_learns():
 def test_the_first_step_is_what_the_release_says():
     """One noiseless SGD step equals the clipped mean over the constant, done by hand."""
     problem = make_problem(rows=30)
-    start = copy.deepcopy(problem.network)
+    start = problem.network
     trainer = trainer_for(
         problem, steps=1, sigma=0.0, batch=30.0, bound=PerLayerClip(0.3),
         wstep=OptimizerStep(lr=1.0, optimizer=torch.optim.SGD),
     )  # fmt: skip
-    trainer.fit(problem.x, problem.y)
+    run = trainer.fit(problem.x, problem.y)
     from dpmac.mac import first_order
 
     coordinates = FixedPrediction().solve(start, problem.loss, problem.x, problem.y)
     parts = first_order(start, problem.loss, coordinates)
-    for k, (old, new) in enumerate(zip(start.linears, problem.network.linears, strict=True)):
+    for k, (old, new) in enumerate(zip(start.linears, run.model.linears, strict=True)):
         clipped = torch.zeros(parts[k].shape, dtype=torch.float64)
         for left, right in zip(parts[k].left, parts[k].right, strict=True):
             matrix = torch.outer(left, right)
@@ -91,8 +92,7 @@ def test_the_first_step_is_what_the_release_says():
 def test_seeded_runs_repeat_and_others_do_not():
     def weights(source):
         problem = make_problem()
-        trainer_for(problem, source=source).fit(problem.x, problem.y)
-        return flat(problem.network)
+        return flat(trainer_for(problem, source=source).fit(problem.x, problem.y).model)
 
     from dpmac.privacy import SystemNoise
 
@@ -105,19 +105,41 @@ def test_seeded_runs_repeat_and_others_do_not():
 def test_micro_batches_change_nothing_beyond_rounding(micro):
     def weights(size):
         problem = make_problem(rows=40)
-        trainer_for(problem, batch=20.0, micro_batch=size, zstep=AdamCoordinates(steps=5)).fit(problem.x, problem.y)
-        return flat(problem.network)
+        trainer = trainer_for(problem, batch=20.0, micro_batch=size, zstep=AdamCoordinates(steps=5))
+        return flat(trainer.fit(problem.x, problem.y).model)
 
     assert torch.allclose(weights(micro), weights(None), atol=1e-6)
 
 
 def test_empty_batches_are_noise_only_steps():
     problem = make_problem(rows=12)
-    start = flat(problem.network)
-    run = trainer_for(problem, batch=1e-9, steps=3).fit(problem.x, problem.y)
+    run = trainer_for(problem, batch=1e-7, steps=3).fit(problem.x, problem.y)
     assert len(run.ledger) == 3
-    assert torch.isfinite(flat(problem.network)).all()
-    assert not torch.equal(flat(problem.network), start)
+    assert torch.isfinite(flat(run.model)).all()
+    assert not torch.equal(flat(run.model), flat(problem.network))
+
+
+def test_fitting_twice_gives_two_honest_runs(problem):
+    """Found in review: training in place, the second run's ledger knew nothing of the first's releases."""
+    start = flat(problem.network)
+    trainer = trainer_for(problem)
+    first, second = trainer.fit(problem.x, problem.y), trainer.fit(problem.x, problem.y)
+    assert torch.equal(flat(problem.network), start)
+    assert first.model is not second.model
+    assert torch.equal(flat(first.model), flat(second.model))  # same seed, same start: no trace of the first run
+    assert len(first.ledger) == len(second.ledger) == 4
+
+
+def test_removing_a_row_moves_the_others_by_rounding_only():
+    problem = make_problem(rows=20)
+    trainer = trainer_for(problem, zstep=AdamCoordinates(steps=20, lr=0.05), bound=Normalise())
+    whole = trainer._contribute(problem.network, problem.x, problem.y)
+    for row in (0, 7, 19):
+        keep = torch.arange(20) != row
+        fewer = trainer._contribute(problem.network, problem.x[keep], problem.y[keep])
+        for p, q in zip(whole, fewer, strict=True):
+            assert torch.allclose(p.left[keep], q.left, atol=1e-10)
+            assert torch.allclose(p.right[keep], q.right, atol=1e-10)
 
 
 def test_history_holds_only_public_numbers(problem):
@@ -163,8 +185,7 @@ def test_rows_that_overflow_inside_the_network_do_not_reach_the_sum():
     x[3] *= 1e30
     y[3] *= 1e30
     trainer = trainer_for(problem, batch=12.0, zstep=AdamCoordinates(steps=3), bound=Normalise())
-    trainer.fit(x, y)
-    assert torch.isfinite(flat(problem.network)).all()
+    assert torch.isfinite(flat(trainer.fit(x, y).model)).all()
 
 
 BAD = [
@@ -237,13 +258,14 @@ def test_one_row_moves_the_release_by_at_most_its_scale():
     """The whole way, Z-step included: drop a row, keep the noise, and compare what the door lets out."""
     problem = make_problem(rows=16)
     trainer = trainer_for(problem, batch=16.0, zstep=AdamCoordinates(steps=20, lr=0.05), bound=Normalise())
-    parts = trainer._contribute(problem.x, problem.y)
+    contribute = functools.partial(trainer._contribute, problem.network)
+    parts = contribute(problem.x, problem.y)
     assert all(isinstance(p, OuterPart) for p in parts)
     partitions = trainer.bound.promise(problem.network.layer_names, [p.shape for p in parts])
 
     def out(keep):
         released = release(
-            PrivateRows(problem.x[keep], problem.y[keep]).everything(), trainer._contribute, partitions,
+            PrivateRows(problem.x[keep], problem.y[keep]).everything(), contribute, partitions,
             noise_multiplier=1.0, source=SeededNoise(3), ledger=Ledger(), label="x",
         )  # fmt: skip
         return torch.cat([r.flatten() / p.scale for r, p in zip(released, partitions, strict=True)])

@@ -78,7 +78,6 @@ def _write(out: Path, private: DPMACClassifier, plain: DPMACClassifier, accuracy
 
     folder = private.run_.save(
         new_folder(out, "demo"),
-        notes=private.privacy_.notes,
         extra={"test_accuracy": accuracy, "test_accuracy_not_private": reference},
     )
     curves = {

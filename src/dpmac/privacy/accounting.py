@@ -18,6 +18,8 @@ from typing import Any, Literal
 from dpmac.checks import ArgumentError, integer, number
 
 Accountant = Literal["pld", "rdp"]
+MIN_MULTIPLIER = 0.01  # below it an epsilon is in the thousands and the accountants lose their footing
+MIN_DELTA = 1e-12  # below it the truncated tails of a privacy loss distribution would be felt
 UNIT = "one example, added or removed"
 _GRID_POINTS = (
     500_000  # a PLD that would spread over more points than this is discretised more coarsely (still an upper bound)
@@ -38,7 +40,7 @@ class Mechanism:
     label: str = "gaussian"
 
     def __post_init__(self) -> None:
-        number("noise_multiplier", self.noise_multiplier, "give a finite number, 0 for no privacy", low=0.0, high=1e30)
+        check_multiplier(self.noise_multiplier)
         number("sample_rate", self.sample_rate, "give a number above 0 and at most 1", low=5e-324, high=1.0)
         integer("count", self.count, "give a whole number, at least 0", low=0)
 
@@ -47,6 +49,13 @@ class Mechanism:
         rows = "all rows" if self.sample_rate == 1.0 else f"a Poisson sample of the rows (rate {self.sample_rate:.6g})"
         times = "once" if self.count == 1 else f"{self.count:,} times"
         return f"{self.label}: Gaussian mechanism, noise multiplier {self.noise_multiplier:.6g}, on {rows}, {times}"
+
+
+def check_multiplier(noise_multiplier: float) -> None:
+    """0, or a number that the accountants can work with."""
+    if noise_multiplier != 0:
+        fix = f"give a number from {MIN_MULTIPLIER:g} to 1e9, or 0 for no privacy at all"
+        number("noise_multiplier", noise_multiplier, fix, low=MIN_MULTIPLIER, high=1e9)
 
 
 def merged(mechanisms: Iterable[Mechanism]) -> tuple[Mechanism, ...]:
@@ -78,7 +87,7 @@ def epsilon_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accoun
 
     An upper bound for either accountant; nothing released costs 0.
     """
-    number("delta", delta, "give a number above 0 and below 1", low=0.0, high=1.0, strict=True)
+    number("delta", delta, "give a number from 1e-12 to below 1", low=MIN_DELTA, high=1.0 - 2**-53)
     unlabelled = merged(Mechanism(m.noise_multiplier, m.sample_rate, m.count) for m in mechanisms)
     ordered = sorted(unlabelled, key=lambda m: (m.noise_multiplier, m.sample_rate))  # so that order moves no last digit
     return _epsilon(tuple(ordered), float(delta), accountant)
@@ -120,8 +129,8 @@ def calibrate(
 ) -> float:
     """The smallest noise multiplier s (within a relative ``tolerance``, from above) with epsilon(make(s)) <= epsilon.
 
-    dp-accounting searches by PLD inside a bracket found by the quicker RDP. The value returned has itself been checked
-    to meet the budget: it never under-noises.
+    dp-accounting searches by PLD inside a bracket. The value returned has itself been checked to meet the budget: it
+    never under-noises.
     """
     import dp_accounting as dpa
 
@@ -144,27 +153,19 @@ def calibrate(
 
 
 def _bracket(make: Callable[[float], Sequence[Mechanism]], epsilon: float, delta: float) -> tuple[float, float]:
-    """Noise multipliers around the answer: PLD is above the budget at the first and within it at the second."""
-    high = 1.0
-    while epsilon_of(make(high), delta, "rdp") > epsilon:
-        high *= 2.0
+    """Noise multipliers around the answer: above the budget at the first and within it at the second."""
+    high = 64.0  # from above: a PLD of much noise is quick, one of little noise is slow
+    while epsilon_of(make(high), delta) > epsilon:
+        high *= 4.0
         if high > 1e7:
             fix = f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps"
             raise ArgumentError("epsilon", epsilon, fix)
-    low = high / 2.0
-    while epsilon_of(make(low), delta, "rdp") <= epsilon:
-        high, low = low, low / 2.0
-        if low < 1e-2:
+    low = high / 1.6
+    while epsilon_of(make(low), delta) <= epsilon:
+        high, low = low, low / 1.6
+        if low < 2 * MIN_MULTIPLIER:
             fix = "so large a budget asks for almost no noise: lower epsilon, or give inf for no privacy at all"
             raise ArgumentError("epsilon", epsilon, fix)
-    while high > 1.02 * low:
-        middle = 0.5 * (low + high)
-        high, low = (middle, low) if epsilon_of(make(middle), delta, "rdp") <= epsilon else (high, middle)
-    while epsilon_of(make(high), delta) > epsilon:  # PLD's grid can cost more than RDP where steps are very many
-        high *= 1.1
-    low = high / 1.2
-    while epsilon_of(make(low), delta) <= epsilon:
-        high, low = low, low / 1.2
     return low, high
 
 

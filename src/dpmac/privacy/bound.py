@@ -2,7 +2,7 @@
 
 A release covers several partitions (the layers). A bound promises, for every example n and its shares P_1 .. P_K,
 
-    sum_i ||P_i(n)||^2 / scale_i^2  <=  1                                                            (the promise)
+    sum_i ||P_i(n)||^2 / scale_i^2  <=  1  (less a hair for rounding)                                (the promise)
 
 so the concatenation of all partitions, each divided by its scale, has sensitivity 1 when one example is added or
 removed, and Gaussian noise of standard deviation ``noise_multiplier * scale_i`` on partition i is one Gaussian

@@ -46,10 +46,14 @@ class Entry:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Entry:
         """Read back what :meth:`to_dict` wrote; a line with a missing or strange field is refused, never guessed."""
+        if set(raw) != {"label", "noise_multiplier", "sample_rate", "seeded", "scales"}:
+            raise ValueError(f"its fields are {sorted(raw)}")
+        numbers = [raw["noise_multiplier"], raw["sample_rate"], *(v for v in raw["scales"].values() if v is not None)]
+        strange = [value for value in numbers if isinstance(value, bool) or not isinstance(value, int | float)]
+        if strange or not isinstance(raw["seeded"], bool) or not isinstance(raw["label"], str):
+            raise ValueError("a field has the wrong type")
         scales = {name: math.inf if scale is None else float(scale) for name, scale in raw["scales"].items()}
-        if not isinstance(raw["seeded"], bool):
-            raise ValueError(f"seeded={raw['seeded']!r} is not true or false")
-        entry = cls(str(raw["label"]), float(raw["noise_multiplier"]), float(raw["sample_rate"]), raw["seeded"], scales)
+        entry = cls(raw["label"], float(raw["noise_multiplier"]), float(raw["sample_rate"]), raw["seeded"], scales)
         entry.mechanism()  # checks the numbers
         return entry
 
@@ -60,9 +64,12 @@ class Ledger:
     def __init__(self, path: str | Path | None = None) -> None:
         self._entries: list[Entry] = []
         self._path = None if path is None else Path(path)
+        self._size = 0  # bytes of the file that this object knows of
         if self._path is not None:
             if self._path.exists():
                 raise ArgumentError("path", str(path), "a ledger is already there: use Ledger.load to continue it")
+            self._path.touch()
+            _sync_folder(self._path.parent)
             self._write({"format": FORMAT})
 
     @property
@@ -99,8 +106,7 @@ class Ledger:
     def save(self, path: str | Path) -> None:
         """Write the whole ledger to a new file, in the format that :meth:`load` reads."""
         copy = Ledger(path)
-        lines = "".join(_line(entry.to_dict()) for entry in self._entries)
-        _append(copy._path or Path(path), lines)
+        copy._write(*(entry.to_dict() for entry in self._entries))
 
     @classmethod
     def load(cls, path: str | Path) -> Ledger:
@@ -109,47 +115,70 @@ class Ledger:
         A last line that a crash cut short is dropped (its release never returned); any other damage is an error.
         """
         where = Path(path)
-        text = where.read_text(encoding="utf-8")
-        lines = text.split("\n")
-        whole, rest = lines[:-1], lines[-1]
-        if not whole or _parse(where, 1, whole[0]).get("format") != FORMAT:
+        raw = where.read_bytes()
+        whole, _, rest = raw.rpartition(b"\n")
+        if rest and _is_whole(rest):  # only the newline is missing: the payment counts
+            whole = raw
+        lines = whole.split(b"\n")
+        if _parse(where, 1, lines[0]).get("format") != FORMAT:
             raise ValueError(f"{where} is not a dpmac ledger: its first line is not a {FORMAT} header")
         ledger = cls()
-        for number, line in enumerate(whole[1:], start=2):
-            raw = _parse(where, number, line)
+        for number, line in enumerate(lines[1:], start=2):
             try:
-                ledger._entries.append(Entry.from_dict(raw))
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                ledger._entries.append(Entry.from_dict(_parse(where, number, line)))
+            except (KeyError, TypeError, AttributeError, ValueError) as error:
                 raise ValueError(f"{where}, line {number}: not a ledger entry ({error})") from error
-        ledger._path = where
+        ledger._path, ledger._size = where, len(raw)
         if rest:
             with where.open("r+b") as handle:
-                handle.truncate(len(text.encode()) - len(rest.encode()))
+                handle.truncate(len(whole))
+                handle.seek(0, os.SEEK_END)
+                handle.write(b"\n")
+            ledger._size = len(whole) + 1
         return ledger
 
-    def _write(self, raw: dict[str, Any]) -> None:
+    def _write(self, *lines: dict[str, Any]) -> None:
+        """Append lines and wait until they are on the disk; if that fails, leave the file as it was."""
         assert self._path is not None
-        _append(self._path, _line(raw))
+        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode()
+        with self._path.open("r+b") as handle:
+            if handle.seek(0, os.SEEK_END) != self._size:
+                raise RuntimeError(f"{self._path} was changed by someone else: a ledger has one writer. Load it again")
+            try:
+                handle.write(text)
+                handle.flush()
+                os.fsync(handle.fileno())
+            except OSError:
+                handle.truncate(self._size)
+                raise
+        self._size += len(text)
 
     def __repr__(self) -> str:
         return f"Ledger({len(self)} releases)"
 
 
-def _line(raw: dict[str, Any]) -> str:
-    return json.dumps(raw, allow_nan=False) + "\n"
+def _sync_folder(folder: Path) -> None:
+    """Make a new file's name durable, where the system lets a folder be synced."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
-def _append(path: Path, text: str) -> None:
-    with path.open("a", encoding="utf-8") as handle:
-        handle.write(text)
-        handle.flush()
-        os.fsync(handle.fileno())
+def _is_whole(line: bytes) -> bool:
+    try:
+        Entry.from_dict(json.loads(line))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
+    return True
 
 
-def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
+def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         raw = json.loads(line)
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise ValueError(f"{path}, line {number}: damaged ({error})") from error
     if not isinstance(raw, dict):
         raise ValueError(f"{path}, line {number}: damaged (not an object)")

@@ -38,9 +38,17 @@ class Part(Protocol):
 
 
 def row_norms(rows: Tensor) -> Tensor:
-    """Euclidean norm of each row, accumulated in double precision."""
-    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
-    return norms
+    """Euclidean norm of each row, accumulated in double precision.
+
+    Rows that are double already are scaled by their largest entry first, so that no square underflows or overflows.
+    """
+    if rows.dtype != torch.float64 or rows.shape[1] == 0:
+        norms: Tensor = torch.linalg.vector_norm(rows.float(), dim=1, dtype=torch.float64)
+        return norms
+    largest = rows.abs().amax(dim=1, keepdim=True)
+    safe = torch.where((largest > 0) & torch.isfinite(largest), largest, 1.0)
+    scaled: Tensor = torch.linalg.vector_norm(rows / safe, dim=1)
+    return scaled * safe.squeeze(1)
 
 
 def _times(values: Tensor, factors: Tensor) -> Tensor:
@@ -98,8 +106,7 @@ class DensePart:
         return tuple(self.values.shape[1:])
 
     def norms(self) -> Tensor:
-        flat = self.values.reshape(self.rows, math.prod(self.shape))
-        return row_norms(flat)
+        return row_norms(self.values.double().reshape(self.rows, math.prod(self.shape)))
 
     def scaled(self, factors: Tensor) -> DensePart:
         return DensePart(_times(self.values, factors))

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.privacy.accounting import Accountant, Mechanism, calibrate, epsilon_of, merged
+from dpmac.privacy.accounting import MIN_DELTA, Accountant, Mechanism, calibrate, check_multiplier, epsilon_of, merged
 from dpmac.privacy.noise import NoiseSource
-from dpmac.privacy.sampling import PoissonSampler
+from dpmac.privacy.sampling import MIN_RATE, PoissonSampler
 
 STEP = "training step"
 
@@ -35,12 +35,15 @@ class Plan:
     before: tuple[Mechanism, ...] = ()
 
     def __post_init__(self) -> None:
-        integer("n", self.n, "give the number of training examples, at least 2", low=2)
+        whole = integer("n", self.n, "give the number of training examples, at least 2", low=2)
+        object.__setattr__(self, "n", whole)
         number("batch_size", self.batch_size, "give an expected batch size above 0", low=0.0, high=1e18, strict=True)
         if self.batch_size > self.n:
             raise ArgumentError("batch_size", self.batch_size, f"it cannot exceed n={self.n}: give at most {self.n}")
-        integer("steps", self.steps, "give the number of training steps, at least 1")
-        number("noise_multiplier", self.noise_multiplier, "give a finite number, 0 for no privacy", low=0.0, high=1e30)
+        object.__setattr__(self, "steps", integer("steps", self.steps, "give the number of training steps, at least 1"))
+        if self.sample_rate < MIN_RATE:
+            raise ArgumentError("batch_size", self.batch_size, f"give at least {MIN_RATE:g} of the n={self.n} rows")
+        check_multiplier(self.noise_multiplier)
         check_delta(self.delta, self.n)
 
     @classmethod
@@ -107,7 +110,7 @@ class Plan:
 
 def check_delta(delta: float, n: int) -> None:
     """delta must lie in (0, 1/n): at 1/n, publishing one random row whole would count as private."""
-    number("delta", delta, "give a number above 0 and below 1/n, such as 1e-5", low=0.0, high=1.0, strict=True)
+    number("delta", delta, "give a number from 1e-12 to below 1/n, such as 1e-5", low=MIN_DELTA, high=1.0)
     if delta >= 1.0 / n:
         fix = f"it must be below 1/n = {1.0 / n:.3g}, or one whole row could be published: try {0.1 / n:.1g}"
         raise ArgumentError("delta", delta, fix)

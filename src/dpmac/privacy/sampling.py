@@ -17,6 +17,7 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.privacy.noise import NoiseSource
 
+MIN_RATE = 1e-9
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
 
 
@@ -24,7 +25,7 @@ _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
 class PoissonSampler:
     """Draws row indices: each of ``n`` rows independently with probability ``rate``.
 
-    Right for any rate in (0, 1]: the comparison is made on 53-bit uniforms, so a rate of 1e-6 is off by 1e-10 of
+    Right for any rate from 1e-9 to 1: the comparison is made on 53-bit uniforms, so a rate of 1e-6 is off by 1e-10 of
     itself at most, and a rate of 1 takes every row. A draw may be empty. Reproducible only if the source is seeded.
     """
 
@@ -34,7 +35,7 @@ class PoissonSampler:
 
     def __post_init__(self) -> None:
         integer("n", self.n, "give the number of rows, at least 1")
-        number("rate", self.rate, "give a sampling rate above 0 and at most 1", low=5e-324, high=1.0)
+        number("rate", self.rate, "give a sampling rate from 1e-9 to 1", low=MIN_RATE, high=1.0)
 
     def draw(self) -> Tensor:
         """Sorted indices of one fresh Poisson sample."""
@@ -51,9 +52,11 @@ class Batch:
     How many rows it holds is private too (the noise does not hide it), so there is no ``len``.
     """
 
-    def __init__(self, columns: tuple[Tensor, ...], indices: Tensor | None, sample_rate: float) -> None:
+    def __init__(self, columns: tuple[Tensor, ...], indices: Tensor | None, sample_rate: float, seeded: bool) -> None:
         self._columns, self._indices, self._spent = columns, indices, False
         self.sample_rate = sample_rate
+        self.seeded = seeded  # amplification by sampling needs a sample that nobody can replay
+        self.expected_rows = sample_rate * len(columns[0])  # public, unlike the number of rows really drawn
 
     @property
     def device(self) -> torch.device:
@@ -71,6 +74,9 @@ class Batch:
             )
         self._spent = True
         return self._micro_batches(micro_batch)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a batch cannot be copied or pickled: its rows may be released only once")
 
     def _micro_batches(self, micro_batch: int | None) -> Iterator[tuple[Tensor, ...]]:
         total = len(self._columns[0]) if self._indices is None else len(self._indices)
@@ -101,8 +107,8 @@ class PrivateRows:
         if sampler.n != self.n:
             raise ArgumentError("sampler.n", sampler.n, f"the table has {self.n} rows: build the sampler for them")
         indices = sampler.draw().to(self._columns[0].device)
-        return Batch(self._columns, indices, sampler.rate)
+        return Batch(self._columns, indices, sampler.rate, sampler.source.seeded)
 
     def everything(self) -> Batch:
         """All rows, unsampled (rate 1): for one-shot releases such as DP-PCA."""
-        return Batch(self._columns, None, 1.0)
+        return Batch(self._columns, None, 1.0, seeded=False)

@@ -9,12 +9,18 @@ from typing import Any
 from dpmac.privacy.accounting import UNIT, Mechanism, accountant_version, epsilon_of
 
 SEEDED = "seeded: not private against someone who knows the seed"
+SEEDED_LINE = (
+    f"SEEDED RUN ({SEEDED}). Seeds can be guessed and replayed: use such a run for research, and train again without a "
+    "seed before anything leaves the house."
+)
 
 NOT_COVERED = (
     "the choice of hyper-parameters, if it was made by looking at these data;",
     "any metric computed on the training data, or on other private data, and shown beside the model;",
+    "other releases from the same rows, such as a second training: put them into one ledger to compose them;",
     "the number of rows and of columns, which are treated as public;",
-    "side channels such as timing, and the low bits of floating-point noise, rounded off but not proved safe.",
+    "error messages and progress shown to whoever holds the data, and side channels such as timing;",
+    "the rounding of floating-point arithmetic, which is kept small but not proved harmless.",
 )
 
 
@@ -40,7 +46,7 @@ class Statement:
     @property
     def private(self) -> bool:
         """False if something was released without noise."""
-        return math.isfinite(self.epsilon)
+        return all(m.noise_multiplier > 0 for m in self.mechanisms)
 
     def sentences(self) -> list[str]:
         """The statement, one sentence or list item a line."""
@@ -53,18 +59,16 @@ class Statement:
             ]
         else:
             lines = [
-                f"The released model is ({round_up(self.epsilon)}, {self.delta:g})-differentially private: "
-                f"epsilon = {round_up(self.epsilon)} at delta = {self.delta:g}.",
+                *([SEEDED_LINE] if self.seeded else []),
+                f"{'With unpredictable noise the model would be' if self.seeded else 'The released model is'} "
+                f"({round_up(self.epsilon)}, {self.delta:.10g})-differentially private: "
+                f"epsilon = {round_up(self.epsilon)} at delta = {self.delta:.10g}.",
                 f"Unit of privacy: {UNIT}.",
                 f"Accountant: privacy loss distributions ({accountant_version()}), rounded upwards; "
                 f"the moments accountant (RDP) gives epsilon = {round_up(self.epsilon_rdp)}.",
             ]
-            if self.seeded:
-                lines.append(
-                    f"WARNING, {SEEDED}. The figures above hold only if the seed stays secret and cannot be guessed."
-                )
         lines += ["Mechanisms, all composed in the figure above:", *(f"  - {m.describe()}" for m in self.mechanisms)]
-        return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in (*NOT_COVERED, *self.notes))]
+        return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in (*self.notes, *NOT_COVERED))]
 
     def to_dict(self) -> dict[str, Any]:
         """For a machine; an infinite epsilon becomes None."""
@@ -89,7 +93,7 @@ class Statement:
                 }
                 for m in self.mechanisms
             ],
-            "not_covered": [*NOT_COVERED, *self.notes],
+            "not_covered": [*self.notes, *NOT_COVERED],
         }
 
     def __str__(self) -> str:

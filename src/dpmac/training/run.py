@@ -35,17 +35,18 @@ class Run:
     history: list[Record]
     ledger: Ledger
     plan: Plan
+    notes: tuple[str, ...] = ()
 
-    def statement(self, notes: tuple[str, ...] = ()) -> Statement:
+    def statement(self) -> Statement:
         """The guarantee of this run, composed from the ledger."""
-        return self.ledger.statement(self.plan.delta, notes)
+        return self.ledger.statement(self.plan.delta, self.notes)
 
-    def save(self, folder: str | Path, notes: tuple[str, ...] = (), extra: Mapping[str, Any] | None = None) -> Path:
+    def save(self, folder: str | Path, extra: Mapping[str, Any] | None = None) -> Path:
         """Write ``model.safetensors``, ``plan.json``, ``ledger.jsonl``, ``history.json``, ``statement.txt`` and
         ``statement.json`` into a new folder. ``extra`` goes into ``result.json``."""
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=False)
-        statement = self.statement(notes)
+        statement = self.statement()
         self.model.save(where / "model.safetensors")
         self.ledger.save(where / "ledger.jsonl")
         _write_json(where / "plan.json", self.plan.to_dict())

@@ -5,6 +5,8 @@ rows -> sampler -> coordinates (Z-step) -> expansion -> bound -> RELEASE -> weig
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -34,12 +36,17 @@ OnStep = Callable[[int, int], None]  # steps done, steps in all
 
 @dataclass
 class Trainer:
-    """Trains ``network`` in place under ``plan``; every private number leaves through :func:`release`.
+    """Trains a copy of ``network`` under ``plan``; every private number leaves through :func:`release`.
+
+    ``network`` itself is never changed, so each :meth:`fit` starts from the same public weights and its ledger is the
+    whole truth about the model it returns. Do not hand in a network that private rows have shaped already, unless the
+    ledger of that shaping comes along (``plan.before`` and ``ledger``).
 
     ``zstep``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives all randomness (operating
     system entropy unless a seeded one is given). ``micro_batch`` bounds memory and changes nothing beyond rounding.
     ``evaluate`` is called after each epoch and its figures go into the history: give it public data only, since
     metrics on private rows are not covered by the guarantee. ``on_step`` sees the step count, for a progress bar.
+    ``notes`` are added to what the run's statement says it does not cover.
     """
 
     network: DenseNetwork
@@ -52,6 +59,7 @@ class Trainer:
     micro_batch: int | None = None
     evaluate: Evaluate | None = None
     on_step: OnStep | None = None
+    notes: tuple[str, ...] = ()
 
     def fit(self, x: Tensor, y: Tensor, ledger: Ledger | None = None) -> Run:
         """Train on ``x`` (n, inputs) and ``y`` (n, outputs) and return the run: model, history, ledger, plan.
@@ -61,19 +69,20 @@ class Trainer:
         the releases that were made.
         """
         book = self._check(x, y, Ledger() if ledger is None else ledger)
-        device = self.network.device
-        rows = PrivateRows(x.to(device), y.to(device))
+        network = copy.deepcopy(self.network)
+        rows = PrivateRows(x.to(network.device), y.to(network.device))
         sampler = self.plan.sampler(self.source.spawn("sampler"))
         noise = self.source.spawn("noise")
-        partitions = self.bound.promise(self.network.layer_names, shapes_of(self.network))
-        weights = slope_weights(self.network, self.loss)
-        updater = self.wstep.start(self.network, self.plan.steps)
+        partitions = self.bound.promise(network.layer_names, shapes_of(network))
+        weights = slope_weights(network, self.loss)
+        updater = self.wstep.start(network, self.plan.steps)
+        contribute = functools.partial(self._contribute, network)
         history: list[Record] = []
         for step in range(1, self.plan.steps + 1):
             lr = updater.lr
             slopes = release(
                 rows.sample(sampler),
-                self._contribute,
+                contribute,
                 partitions,
                 noise_multiplier=self.plan.noise_multiplier,
                 source=noise,
@@ -85,25 +94,25 @@ class Trainer:
             gradients = [weight * slope for weight, slope in zip(weights, slopes, strict=True)]
             updater.apply(gradients)
             if self._epoch(step) > self._epoch(step - 1) or step == self.plan.steps:
-                history.append(self._record(step, lr, gradients))
+                history.append(self._record(network, step, lr, gradients))
             if self.on_step is not None:
                 self.on_step(step, self.plan.steps)
         self._check_books(book)
-        return Run(self.network, history, book, self.plan)
+        return Run(network, history, book, self.plan, self.notes)
 
-    def _contribute(self, x: Tensor, y: Tensor) -> list[Part]:
+    def _contribute(self, network: DenseNetwork, x: Tensor, y: Tensor) -> list[Part]:
         """Bounded parts of a micro-batch, row by row: the whole way from rows to the door."""
-        coordinates = self.zstep.solve(self.network, self.loss, x, y)
-        return self.bound.apply(first_order(self.network, self.loss, coordinates))
+        coordinates = self.zstep.solve(network, self.loss, x, y)
+        return self.bound.apply(first_order(network, self.loss, coordinates))
 
     def _epoch(self, step: int) -> int:
         """Whole expected passes over the rows after ``step`` steps."""
         return int(step * self.plan.batch_size / self.plan.n + 1e-9)
 
-    def _record(self, step: int, lr: float, gradients: list[Tensor]) -> Record:
+    def _record(self, network: DenseNetwork, step: int, lr: float, gradients: list[Tensor]) -> Record:
         """What the history keeps of an epoch: only public numbers and functions of released ones."""
         norms = [float(torch.linalg.vector_norm(g)) for g in gradients]
-        metrics = dict(self.evaluate(self.network)) if self.evaluate is not None else {}
+        metrics = dict(self.evaluate(network)) if self.evaluate is not None else {}
         return Record(step, step * self.plan.batch_size / self.plan.n, lr, norms, metrics)
 
     def _check(self, x: Tensor, y: Tensor, ledger: Ledger) -> Ledger:

@@ -1,0 +1,133 @@
+"""What one private training step costs, side by side in one run: DP-MAC, Opacus's DP-SGD, and torch without privacy.
+
+Each contender takes the same number of steps on the same batch of the paper's MNIST network (60-300-10, batch 1000) and
+of its USPS autoencoder (256-300-100-20-100-300-256, batch 500). Rounds are interleaved and the median is taken, so a
+noisy machine disturbs all alike; read the ratios, not the milliseconds.
+
+    make bench        or        python benchmarks/step_cost.py [--rounds 15]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from dpmac.mac import AdamCoordinates, FixedPrediction, ZStep, first_order, shapes_of
+from dpmac.mac.expansion import slope_weights
+from dpmac.mac.weights import OptimizerStep
+from dpmac.nets import DenseNetwork, Loss, loss
+from dpmac.privacy import Ledger, PerLayerClip, PrivateRows, SeededNoise, SystemNoise, release
+
+CASES = {
+    "MNIST classifier 60-300-10, batch 1000": ((60, 300, 10), "softmax", 1000),
+    "USPS autoencoder 256-300-100-20-100-300-256, batch 500": ((256, 300, 100, 20, 100, 300, 256), "squared", 500),
+}
+SIGMA, THETA = 1.0, 0.3
+
+
+def dp_mac(network: DenseNetwork, g: Loss, x: Tensor, y: Tensor, zstep: ZStep) -> Callable[[], None]:
+    bound = PerLayerClip(THETA)
+    partitions = bound.promise(network.layer_names, shapes_of(network))
+    weights, updater = slope_weights(network, g), OptimizerStep(lr=1e-3).start(network, 1000)
+    rows, ledger, source = PrivateRows(x, y), Ledger(), SystemNoise()
+
+    def step() -> None:
+        released = release(
+            rows.everything(),
+            lambda a, b: bound.apply(first_order(network, g, zstep.solve(network, g, a, b))),
+            partitions,
+            noise_multiplier=SIGMA,
+            source=source,
+            ledger=ledger,
+            label="step",
+            divisor=len(x),
+        )
+        updater.apply([w * r for w, r in zip(weights, released, strict=True)])
+
+    return step
+
+
+def objective(g: Loss, u: Tensor, y: Tensor) -> Tensor:
+    return g.weight * g.value(u, y).sum() / len(y)
+
+
+def opacus(module: nn.Module, g: Loss, x: Tensor, y: Tensor, mode: str) -> Callable[[], None]:
+    from opacus.grad_sample import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    wrapped = GradSampleModule(module, loss_reduction="mean", batch_first=True)
+    optimizer = DPOptimizer(
+        torch.optim.Adam(wrapped.parameters(), lr=1e-3),
+        noise_multiplier=SIGMA,
+        max_grad_norm=THETA,
+        expected_batch_size=len(x),
+        secure_mode=mode == "secure",
+    )
+
+    def step() -> None:
+        optimizer.zero_grad()
+        objective(g, wrapped(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def plain(module: nn.Module, g: Loss, x: Tensor, y: Tensor) -> Callable[[], None]:
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        objective(g, module(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def contenders(sizes: tuple[int, ...], name: str, batch: int) -> dict[str, Callable[[], None]]:
+    draw = SeededNoise(0)
+    g = loss(name)
+    x = draw.normal((batch, sizes[0])).float()
+    y = x if name == "squared" else torch.eye(sizes[-1])[(draw.uniform(batch) * sizes[-1]).long()]
+
+    def fresh() -> DenseNetwork:
+        return DenseNetwork(sizes, "relu", source=SeededNoise(1))
+
+    return {
+        "torch, not private": plain(fresh().plain(), g, x, y),
+        "DP-MAC, fixed prediction": dp_mac(fresh(), g, x, y, FixedPrediction()),
+        "DP-MAC, 30 Adam Z-steps (paper)": dp_mac(fresh(), g, x, y, AdamCoordinates()),
+        "Opacus DP-SGD": opacus(fresh().plain(), g, x, y, "fast"),
+        "Opacus DP-SGD, secure_mode": opacus(fresh().plain(), g, x, y, "secure"),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15, help="timed rounds of every contender (default 15)")
+    rounds = parser.parse_args().rounds
+    for title, case in CASES.items():
+        steps = contenders(*case)
+        times: dict[str, list[float]] = {name: [] for name in steps}
+        for turn in range(rounds + 2):
+            for name, step in steps.items():
+                start = time.perf_counter()
+                step()
+                if turn >= 2:  # two rounds to warm up
+                    times[name].append(time.perf_counter() - start)
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        print(f"\n{title}  (torch {torch.__version__}, {torch.get_num_threads()} threads, median of {rounds})")
+        for name, value in medians.items():
+            ratio = value / medians["DP-MAC, fixed prediction"]
+            print(f"  {name:34s} {1e3 * value:9.2f} ms   {ratio:6.2f} x DP-MAC fixed prediction")
+
+
+if __name__ == "__main__":
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Opacus warns about its own hooks and its random generator
+        main()
