@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpmac import ArgumentError, DPMACClassifier
 from dpmac.privacy import PerLayerClip
+from dpmac.privacy.statement import round_up
 
 
 @parametrize_with_checks(
@@ -52,7 +53,8 @@ def test_privacy_is_composed_from_the_ledger(fitted):
     assert privacy.epsilon == privacy.ledger.epsilon(privacy.delta)
     assert privacy.delta == 1e-5
     assert len(privacy.ledger) == fitted.run_.plan.steps
-    assert "With unpredictable noise the model would be (2.0000, 1e-05)-differentially" in str(privacy.statement())
+    shown = f"({round_up(privacy.epsilon)}, 1e-05)-differentially private"
+    assert f"With unpredictable noise the model would be {shown}" in str(privacy.statement())
     assert str(privacy.statement()) == str(fitted.run_.statement())
 
 
