@@ -18,9 +18,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from dpmac.mac import AdamCoordinates, FixedPrediction, ZStep, first_order, shapes_of
-from dpmac.mac.expansion import slope_weights
-from dpmac.mac.weights import OptimizerStep
+from dpmac.mac import AdamCoordinates, FirstOrder, FixedPrediction, OptimizerStep, ZStep
 from dpmac.nets import DenseNetwork, Loss, loss
 from dpmac.privacy import Ledger, PerLayerClip, PrivateRows, SeededNoise, SystemNoise, release
 
@@ -33,14 +31,14 @@ SIGMA, THETA = 1.0, 0.3
 
 def dp_mac(network: DenseNetwork, g: Loss, x: Tensor, y: Tensor, zstep: ZStep) -> Callable[[], None]:
     bound = PerLayerClip(THETA)
-    partitions = bound.promise(network.layer_names, shapes_of(network))
-    weights, updater = slope_weights(network, g), OptimizerStep(lr=1e-3).start(network, 1000)
+    expansion, updater = FirstOrder(), OptimizerStep(lr=1e-3).start(network, 1000)
+    partitions = bound.promise(expansion.blocks(network, g))
     rows, ledger, source = PrivateRows(x, y), Ledger(), SystemNoise()
 
     def step() -> None:
         released = release(
             rows.everything(),
-            lambda a, b: bound.apply(first_order(network, g, zstep.solve(network, g, a, b))),
+            lambda a, b: bound.apply(expansion.parts(network, g, zstep.solve(network, g, a, b))),
             partitions,
             noise_multiplier=SIGMA,
             source=source,
@@ -48,7 +46,7 @@ def dp_mac(network: DenseNetwork, g: Loss, x: Tensor, y: Tensor, zstep: ZStep) -
             label="step",
             divisor=len(x),
         )
-        updater.apply([w * r for w, r in zip(weights, released, strict=True)])
+        updater.apply(expansion.polynomials(network, g, released))
 
     return step
 

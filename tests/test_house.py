@@ -132,7 +132,7 @@ MAY_CALL_TOTAL = {"privacy/release.py"}
 # (module, function inside which it stands, reduction): looked at one by one; each reduces partitions or released sums.
 LOOKED_AT = {
     ("privacy/bound.py", "joint_norms", "vector_norm"),  # over partitions, per example
-    ("training/trainer.py", "_record", "vector_norm"),  # of released gradients
+    ("training/trainer.py", "_record", "vector_norm"),  # of released slopes
 }
 
 

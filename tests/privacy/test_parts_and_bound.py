@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy import DensePart, JointClip, Normalise, OuterPart, PerLayerClip, SeededNoise, Unbounded
-from dpmac.privacy.bound import SLACK, joint_norms
+from dpmac.privacy import DensePart, GramPart, JointClip, Normalise, OuterPart, PerLayerClip, SeededNoise, Unbounded
+from dpmac.privacy.bound import SLACK, blocks_of, joint_norms
 
 BOUNDS = [PerLayerClip(0.5), PerLayerClip((0.2, 3.0)), Normalise(0.01), JointClip(0.7), JointClip((0.1, 2.0))]
 
@@ -52,7 +52,7 @@ def test_dense_norms_and_sums():
 @given(seed=st.integers(0, 10_000), spread=st.floats(0, 30))
 def test_every_bound_keeps_its_promise(bound, seed, spread):
     parts = two_layers(seed, spread=spread)
-    partitions = bound.promise(["a", "b"], [p.shape for p in parts])
+    partitions = bound.promise(blocks_of(["a", "b"], [p.shape for p in parts]))
     bounded = bound.apply(parts)
     assert joint_norms(bounded, [p.scale for p in partitions]).max() <= 1 - SLACK / 2
 
@@ -61,7 +61,7 @@ def test_every_bound_keeps_its_promise(bound, seed, spread):
 def test_neighbouring_tables_differ_by_at_most_one(bound):
     """Brute force: drop each row in turn; the scaled, concatenated sum moves by no more than 1."""
     parts = two_layers(3, rows=12, spread=2.0)
-    partitions = bound.promise(["a", "b"], [p.shape for p in parts])
+    partitions = bound.promise(blocks_of(["a", "b"], [p.shape for p in parts]))
 
     def scaled_sum(keep):
         kept = [OuterPart(p.left[keep], p.right[keep]) for p in parts]
@@ -93,8 +93,8 @@ def test_joint_clipping_never_clips_more_than_per_layer_at_the_same_noise():
     each = PerLayerClip((0.4, 0.9))
     joint = JointClip(tuple(math.sqrt(2) * t for t in (0.4, 0.9)))
     names, shapes = ["a", "b"], [p.shape for p in parts]
-    assert [p.scale for p in each.promise(names, shapes)] == pytest.approx(
-        [p.scale for p in joint.promise(names, shapes)]
+    assert [p.scale for p in each.promise(blocks_of(names, shapes))] == pytest.approx(
+        [p.scale for p in joint.promise(blocks_of(names, shapes))]
     )
     kept_each = torch.stack([p.norms() for p in each.apply(parts)])
     kept_joint = torch.stack([p.norms() for p in joint.apply(parts)])
@@ -122,7 +122,7 @@ def test_huge_and_tiny_single_precision_shares_stay_inside():
     right = torch.tensor([[3e38, 1.0], [1e-45, 1e-45], [1e-38, 3e38]])
     for bound in BOUNDS[:1] + BOUNDS[2:4]:
         (bounded,) = bound.apply([OuterPart(left, right)])
-        (partition,) = bound.promise(["a"], [(2, 2)])
+        (partition,) = bound.promise(blocks_of(["a"], [(2, 2)]))
         assert (bounded.norms() <= partition.scale).all()
         assert torch.isfinite(bounded.total()).all()
 
@@ -135,13 +135,13 @@ def test_bad_thresholds_are_named():
     with pytest.raises(ArgumentError, match="gamma="):
         Normalise(0.0)
     with pytest.raises(ArgumentError, match="one for each of the 3 layers"):
-        PerLayerClip((1.0, 2.0)).promise(["a", "b", "c"], [(1,)] * 3)
+        PerLayerClip((1.0, 2.0)).promise(blocks_of(["a", "b", "c"], [(1,)] * 3))
 
 
 def test_unbounded_changes_nothing():
     parts = two_layers()
     assert Unbounded().apply(parts) == parts
-    assert all(math.isinf(p.scale) for p in Unbounded().promise(["a", "b"], [p.shape for p in parts]))
+    assert all(math.isinf(p.scale) for p in Unbounded().promise(blocks_of(["a", "b"], [p.shape for p in parts])))
 
 
 def test_squares_that_underflow_or_overflow_do_not_fool_the_norm():
@@ -154,3 +154,18 @@ def test_squares_that_underflow_or_overflow_do_not_fool_the_norm():
     assert float(bounded.total().norm()) <= 1e-8
     assert float(DensePart(torch.full((1, 3), 1e200, dtype=torch.float64)).norms()) == pytest.approx(3**0.5 * 1e200)
     assert float(DensePart(torch.tensor([[3, 4]])).norms()) == 5.0  # whole numbers too
+
+
+def test_gram_norms_and_sums_equal_the_matrices():
+    draw = SeededNoise(4)
+    part = GramPart(draw.normal((7, 3)), draw.normal((7, 5)))
+    each = torch.einsum("nj,ni,nk->njik", part.weights, part.inputs, part.inputs)
+    assert part.shape == (3, 5, 5)
+    assert torch.allclose(part.norms(), each.flatten(1).norm(dim=1), rtol=1e-12)
+    assert torch.allclose(part.total(), each.sum(dim=0), atol=1e-12)
+    assert torch.equal(part.total(), part.total().transpose(1, 2))
+    factors = torch.linspace(0, 1, 7, dtype=torch.float64)
+    assert torch.allclose(part.scaled(factors).total(), (factors.reshape(-1, 1, 1, 1) * each).sum(dim=0), atol=1e-12)
+    part.inputs[2, 1] = math.nan
+    (bounded,) = PerLayerClip(1.0).apply([part])
+    assert torch.isfinite(bounded.total()).all()

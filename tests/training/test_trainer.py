@@ -28,6 +28,7 @@ from dpmac.privacy import (
     Unbounded,
     release,
 )
+from dpmac.privacy.bound import blocks_of
 from dpmac.training import Trainer
 
 
@@ -133,10 +134,10 @@ def test_fitting_twice_gives_two_honest_runs(problem):
 def test_removing_a_row_moves_the_others_by_rounding_only():
     problem = make_problem(rows=20)
     trainer = trainer_for(problem, zstep=AdamCoordinates(steps=20, lr=0.05), bound=Normalise())
-    whole = trainer._contribute(problem.network, problem.x, problem.y)
+    whole = trainer._contribute(problem.network, trainer.bound, problem.x, problem.y)
     for row in (0, 7, 19):
         keep = torch.arange(20) != row
-        fewer = trainer._contribute(problem.network, problem.x[keep], problem.y[keep])
+        fewer = trainer._contribute(problem.network, trainer.bound, problem.x[keep], problem.y[keep])
         for p, q in zip(whole, fewer, strict=True):
             assert torch.allclose(p.left[keep], q.left, atol=1e-10)
             assert torch.allclose(p.right[keep], q.right, atol=1e-10)
@@ -258,10 +259,10 @@ def test_one_row_moves_the_release_by_at_most_its_scale():
     """The whole way, Z-step included: drop a row, keep the noise, and compare what the door lets out."""
     problem = make_problem(rows=16)
     trainer = trainer_for(problem, batch=16.0, zstep=AdamCoordinates(steps=20, lr=0.05), bound=Normalise())
-    contribute = functools.partial(trainer._contribute, problem.network)
+    contribute = functools.partial(trainer._contribute, problem.network, trainer.bound)
     parts = contribute(problem.x, problem.y)
     assert all(isinstance(p, OuterPart) for p in parts)
-    partitions = trainer.bound.promise(problem.network.layer_names, [p.shape for p in parts])
+    partitions = trainer.bound.promise(blocks_of(problem.network.layer_names, [p.shape for p in parts]))
 
     def out(keep):
         released = release(

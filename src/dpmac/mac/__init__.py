@@ -1,20 +1,26 @@
 """The method of auxiliary coordinates: Z-step, expansion, W-step."""
 
 from dpmac.mac.coordinates import AdamCoordinates, FixedPrediction, ZStep
-from dpmac.mac.expansion import first_order, shapes_of
+from dpmac.mac.expansion import Expansion, FirstOrder, SecondOrder, first_order
 from dpmac.mac.layers import Coordinates
-from dpmac.mac.weights import OptimizerStep, StepDecay, WStep, constant, cosine
+from dpmac.mac.polynomial import Polynomial
+from dpmac.mac.weights import ConjugateGradient, OptimizerStep, RidgeSolve, StepDecay, WStep, constant, cosine
 
 __all__ = [
     "AdamCoordinates",
+    "ConjugateGradient",
     "Coordinates",
+    "Expansion",
+    "FirstOrder",
     "FixedPrediction",
     "OptimizerStep",
+    "Polynomial",
+    "RidgeSolve",
+    "SecondOrder",
     "StepDecay",
     "WStep",
     "ZStep",
     "constant",
     "cosine",
     "first_order",
-    "shapes_of",
 ]

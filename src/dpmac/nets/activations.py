@@ -21,13 +21,17 @@ Elementwise = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Activation:
-    """An element-wise function with two derivatives and the torch module that computes it."""
+    """An element-wise function with two derivatives and the torch module that computes it.
+
+    ``slope_sup`` is the supremum of |f'| over all numbers.
+    """
 
     name: str
     f: Elementwise
     df: Elementwise
     d2f: Elementwise
     module: Callable[[], nn.Module]
+    slope_sup: float = 1.0
 
     def __repr__(self) -> str:
         return f"Activation({self.name})"
@@ -88,9 +92,9 @@ IDENTITY = Activation("identity", lambda u: u, torch.ones_like, torch.zeros_like
 RELU = Activation("relu", torch.relu, _relu_df, torch.zeros_like, nn.ReLU)  # f'(0) = 0, as in torch; f'' = 0
 SOFTPLUS = Activation("softplus", _softplus, torch.sigmoid, _sigmoid_df, nn.Softplus)
 TANH = Activation("tanh", torch.tanh, _tanh_df, _tanh_d2f, nn.Tanh)
-SIGMOID = Activation("sigmoid", torch.sigmoid, _sigmoid_df, _sigmoid_d2f, nn.Sigmoid)
+SIGMOID = Activation("sigmoid", torch.sigmoid, _sigmoid_df, _sigmoid_d2f, nn.Sigmoid, 0.25)
 ELU = Activation("elu", F.elu, _elu_df, _elu_d2f, nn.ELU)
-GELU = Activation("gelu", F.gelu, _gelu_df, _gelu_d2f, nn.GELU)
+GELU = Activation("gelu", F.gelu, _gelu_df, _gelu_d2f, nn.GELU, 1.1290)  # at sqrt 2: 1.12890..
 
 ACTIVATIONS = {a.name: a for a in (IDENTITY, RELU, SOFTPLUS, TANH, SIGMOID, ELU, GELU)}
 

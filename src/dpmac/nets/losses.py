@@ -28,6 +28,10 @@ class Loss(Protocol):
     @property
     def weight(self) -> float: ...
 
+    @property
+    def curvature_bound(self) -> float:
+        """A constant c with Gauss-Newton Hessian <= c I, whatever u and target are."""
+
     def value(self, u: Tensor, target: Tensor) -> Tensor:
         """g, one number per example."""
 
@@ -52,6 +56,10 @@ class SquaredError:
     weight: float = 0.5
     name: str = "squared"
 
+    @property
+    def curvature_bound(self) -> float:
+        return 2.0 * self.activation.slope_sup**2
+
     def value(self, u: Tensor, target: Tensor) -> Tensor:
         return (target - self.activation.f(u)).square().sum(dim=1)
 
@@ -75,6 +83,7 @@ class SigmoidCrossEntropy:
 
     weight: float = 1.0
     name: str = "sigmoid"
+    curvature_bound: float = 0.25
 
     def value(self, u: Tensor, target: Tensor) -> Tensor:
         return (torch.logaddexp(u, torch.zeros_like(u)) - target * u).sum(dim=1)
@@ -100,6 +109,7 @@ class SoftmaxCrossEntropy:
 
     weight: float = 1.0
     name: str = "softmax"
+    curvature_bound: float = 0.5  # diag(p) - p p^T <= I/2 (Boehning), for targets that sum to one
 
     def value(self, u: Tensor, target: Tensor) -> Tensor:
         return -(target * F.log_softmax(u, dim=1)).sum(dim=1)

@@ -1,22 +1,37 @@
 """The privacy core. To trust the package, read ``release``, ``bound`` and ``accounting`` here, and nothing else."""
 
 from dpmac.privacy.accounting import Mechanism, epsilon_of
-from dpmac.privacy.bound import Bound, JointClip, Normalise, Partition, PerLayerClip, Unbounded
+from dpmac.privacy.bound import (
+    Analytic,
+    Block,
+    Bound,
+    JointClip,
+    LeastEnergy,
+    Normalise,
+    Partition,
+    PerLayerClip,
+    Unbounded,
+    equal_shares,
+)
 from dpmac.privacy.ledger import Entry, Ledger
 from dpmac.privacy.noise import NoiseSource, SeededNoise, SystemNoise, noise_source
-from dpmac.privacy.parts import DensePart, OuterPart, Part
+from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part
 from dpmac.privacy.plan import Plan
 from dpmac.privacy.release import BrokenPromiseError, release
 from dpmac.privacy.sampling import Batch, PoissonSampler, PrivateRows
 from dpmac.privacy.statement import Statement
 
 __all__ = [
+    "Analytic",
     "Batch",
+    "Block",
     "Bound",
     "BrokenPromiseError",
     "DensePart",
     "Entry",
+    "GramPart",
     "JointClip",
+    "LeastEnergy",
     "Ledger",
     "Mechanism",
     "NoiseSource",
@@ -33,6 +48,7 @@ __all__ = [
     "SystemNoise",
     "Unbounded",
     "epsilon_of",
+    "equal_shares",
     "noise_source",
     "release",
 ]

@@ -15,9 +15,9 @@ Shares that are not finite become zero: they would otherwise reach every coordin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -32,22 +32,58 @@ SLACK = 1e-5
 
 
 @dataclass(frozen=True)
+class Block:
+    """One named block of numbers that an expansion wants released: the shape of its sum, and what is known of it.
+
+    ``sensitivity`` is a proven bound on every example's share, where there is one (see :class:`Analytic`).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    symmetric: bool = False
+    sensitivity: float | None = None
+
+
+@dataclass(frozen=True)
 class Partition:
-    """One named block of a release: the shape of its sum, and the scale of its noise (see the promise above)."""
+    """A block with the scale of its noise (see the promise above)."""
 
     name: str
     shape: tuple[int, ...]
     scale: float
+    symmetric: bool = False
+
+
+def blocks_of(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[Block]:
+    """Plain blocks from names and shapes."""
+    return [Block(name, tuple(shape)) for name, shape in zip(names, shapes, strict=True)]
+
+
+def partitions_of(blocks: Sequence[Block], scales: Sequence[float]) -> tuple[Partition, ...]:
+    return tuple(Partition(b.name, b.shape, scale, b.symmetric) for b, scale in zip(blocks, scales, strict=True))
 
 
 class Bound(Protocol):
     """Makes every example keep the promise, by a rule that looks at that example alone."""
 
-    def promise(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
-        """The partitions with their scales. Depends on public shapes only."""
+    def promise(self, blocks: Sequence[Block]) -> tuple[Partition, ...]:
+        """The partitions with their scales, in order; a bound that learns may add some of its own at the end.
+
+        Depends on public things only: shapes, proven sensitivities, thresholds learned from releases.
+        """
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
-        """The parts, each example scaled so that it keeps the promise."""
+        """The parts, each example scaled so that it keeps the promise (and those of added partitions, if any)."""
+
+    def learned(self, released: Sequence[Tensor]) -> Bound:
+        """The bound to use next, given what was released for the added partitions. Post-processing."""
+
+
+class Fixed:
+    """A bound that learns nothing."""
+
+    def learned(self, released: Sequence[Tensor]) -> Any:  # noqa: ARG002 - nothing was added, so nothing is released
+        return self
 
 
 def clip_factors(norms: Tensor, threshold: float) -> Tensor:
@@ -66,22 +102,48 @@ def per_layer(name: str, value: float | Sequence[float], count: int) -> list[flo
     return [number(name, entry, fix, low=1e-30, high=1e30) for entry in values]
 
 
-@dataclass(frozen=True)
-class PerLayerClip:
-    """The paper's rule: ||P_i(n)||_F <= threshold_i in every layer, scale_i = sqrt(K) threshold_i.
+Allocation = Callable[[Sequence[float], Sequence[Block]], list[float]]  # sensitivities and blocks to scales
 
-    ``threshold`` is one number for all layers or one for each.
+
+def equal_shares(sensitivities: Sequence[float], blocks: Sequence[Block]) -> list[float]:  # noqa: ARG001
+    """The paper's rule: scale_i = sqrt(MK) D_i, with MK the number of partitions. Every one gets the same budget."""
+    root = math.sqrt(len(sensitivities))
+    return [root * d for d in sensitivities]
+
+
+@dataclass(frozen=True)
+class LeastEnergy:
+    """Scales that minimise the weighted noise energy sum_i c_i scale_i^2 under sum_i (D_i / scale_i)^2 = 1.
+
+    The optimum is scale_i^2 = (D_i / sqrt(c_i)) sum_j D_j sqrt(c_j). ``costs`` are the c_i; None takes the number of
+    coordinates of each partition, which minimises the total squared norm of the noise.
+    """
+
+    costs: tuple[float, ...] | None = None
+
+    def __call__(self, sensitivities: Sequence[float], blocks: Sequence[Block]) -> list[float]:
+        sizes = tuple(float(math.prod(b.shape)) for b in blocks)
+        roots = [math.sqrt(c) for c in per_layer("costs", sizes if self.costs is None else self.costs, len(blocks))]
+        total = sum(d * root for d, root in zip(sensitivities, roots, strict=True))
+        return [math.sqrt(d / root * total) for d, root in zip(sensitivities, roots, strict=True)]
+
+
+@dataclass(frozen=True)
+class PerLayerClip(Fixed):
+    """The paper's rule: ||P_i(n)||_F <= threshold_i in every partition; by default scale_i = sqrt(K) threshold_i.
+
+    ``threshold`` is one number for all partitions or one for each; ``allocation`` shares the noise among them.
     """
 
     threshold: float | tuple[float, ...]
+    allocation: Allocation = equal_shares
 
     def __post_init__(self) -> None:
         per_layer("threshold", self.threshold, len(self.threshold) if isinstance(self.threshold, tuple) else 1)
 
-    def promise(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
-        thresholds = per_layer("threshold", self.threshold, len(names))
-        root = math.sqrt(len(names))
-        return tuple(Partition(*item) for item in zip(names, shapes, [root * t for t in thresholds], strict=True))
+    def promise(self, blocks: Sequence[Block]) -> tuple[Partition, ...]:
+        thresholds = per_layer("threshold", self.threshold, len(blocks))
+        return partitions_of(blocks, self.allocation(thresholds, blocks))
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         thresholds = per_layer("threshold", self.threshold, len(parts))
@@ -89,20 +151,21 @@ class PerLayerClip:
 
 
 @dataclass(frozen=True)
-class Normalise:
-    """Automatic clipping: P_i(n) / (||P_i(n)|| + gamma), so every share has norm below 1; scale_i = sqrt(K).
+class Normalise(Fixed):
+    """Automatic clipping: P_i(n) / (||P_i(n)|| + gamma), so every share has norm below 1.
 
     No threshold to tune, and layers whose slopes differ by orders of magnitude are heard alike. ``gamma`` > 0 keeps a
     share that is nearly zero from being blown up to norm one.
     """
 
     gamma: float = 0.01
+    allocation: Allocation = equal_shares
 
     def __post_init__(self) -> None:
         number("gamma", self.gamma, "give a finite number above 0", low=1e-30, high=1e30)
 
-    def promise(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
-        return PerLayerClip(1.0).promise(names, shapes)
+    def promise(self, blocks: Sequence[Block]) -> tuple[Partition, ...]:
+        return PerLayerClip(1.0, self.allocation).promise(blocks)
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         return [part.scaled(self._factors(part.norms())) for part in parts]
@@ -112,8 +175,8 @@ class Normalise:
 
 
 @dataclass(frozen=True)
-class JointClip:
-    """One factor for all layers together: sum_i ||P_i(n)||^2 / kappa_i^2 <= 1; scale_i = kappa_i.
+class JointClip(Fixed):
+    """One factor for all partitions together: sum_i ||P_i(n)||^2 / kappa_i^2 <= 1; scale_i = kappa_i.
 
     With kappa_i = sqrt(K) Theta_i it has the same noise as :class:`PerLayerClip` at Theta_i and never clips more. An
     example with any share that is not finite contributes nothing at all.
@@ -124,9 +187,8 @@ class JointClip:
     def __post_init__(self) -> None:
         per_layer("kappa", self.kappa, len(self.kappa) if isinstance(self.kappa, tuple) else 1)
 
-    def promise(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
-        kappas = per_layer("kappa", self.kappa, len(names))
-        return tuple(Partition(*item) for item in zip(names, shapes, kappas, strict=True))
+    def promise(self, blocks: Sequence[Block]) -> tuple[Partition, ...]:
+        return partitions_of(blocks, per_layer("kappa", self.kappa, len(blocks)))
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         kappas = per_layer("kappa", self.kappa, len(parts))
@@ -135,11 +197,32 @@ class JointClip:
 
 
 @dataclass(frozen=True)
-class Unbounded:
+class Analytic(Fixed):
+    """No clipping: the expansion's own proven sensitivities (see :mod:`dpmac.privacy.sensitivity`).
+
+    Needs an expansion that projects and states them, :class:`dpmac.mac.expansion.Projected`. They follow the weights,
+    which are public, so the scales are new at every step. Were a proof wrong, the release's check would stop the run.
+    """
+
+    allocation: Allocation = equal_shares
+
+    def promise(self, blocks: Sequence[Block]) -> tuple[Partition, ...]:
+        known = [b.sensitivity for b in blocks if b.sensitivity is not None]
+        if len(known) != len(blocks):
+            fix = "its expansion states no sensitivities: use Projected(radius), or a bound that clips"
+            raise ArgumentError("bound", self, fix)
+        return partitions_of(blocks, self.allocation([d / (1.0 - SLACK) for d in known], blocks))
+
+    def apply(self, parts: Sequence[Part]) -> list[Part]:
+        return [part.scaled(torch.isfinite(part.norms()).double()) for part in parts]
+
+
+@dataclass(frozen=True)
+class Unbounded(Fixed):
     """No bound at all: for training without privacy. A release refuses to put noise on it."""
 
-    def promise(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
-        return tuple(Partition(*item, math.inf) for item in zip(names, shapes, strict=True))
+    def promise(self, blocks: Sequence[Block]) -> tuple[Partition, ...]:
+        return partitions_of(blocks, [math.inf] * len(blocks))
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         return list(parts)

@@ -113,3 +113,38 @@ class DensePart:
 
     def total(self) -> Tensor:
         return self.values.double().sum(dim=0)
+
+
+@dataclass(frozen=True)
+class GramPart:
+    """Share n is the stack of symmetric matrices ``weights[n, j] rows[n] rows[n]^T``, one for each unit j.
+
+    The curvature of a dense layer, or with a single column of ones the Gram matrix of its inputs. The norm of a share
+    is ||weights[n]|| ||inputs[n]||^2, exactly, and no share is ever built.
+    """
+
+    weights: Tensor  # (rows, units)
+    inputs: Tensor  # (rows, d_in)
+
+    @property
+    def rows(self) -> int:
+        return len(self.weights)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.weights.shape[1], self.inputs.shape[1], self.inputs.shape[1])
+
+    def norms(self) -> Tensor:
+        return row_norms(self.weights) * row_norms(self.inputs).square()
+
+    def scaled(self, factors: Tensor) -> GramPart:
+        return GramPart(_times(self.weights, factors), _keep(self.inputs, factors))
+
+    def total(self) -> Tensor:
+        inputs, weights = self.inputs.double(), self.weights.double()
+        units = [(inputs * weights[:, j : j + 1]).T @ inputs for j in range(weights.shape[1])]
+        stacked = torch.stack(units) if units else inputs.new_zeros(self.shape)
+        return (stacked + stacked.transpose(1, 2)) / 2  # exactly symmetric, whatever the matrix product rounds
+
+
+PART_TYPES = (OuterPart, DensePart, GramPart)

@@ -30,14 +30,12 @@ from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.bound import SLACK, Partition, joint_norms
 from dpmac.privacy.ledger import Entry, Ledger
 from dpmac.privacy.noise import NoiseSource
-from dpmac.privacy.parts import DensePart, OuterPart, Part
+from dpmac.privacy.parts import PART_TYPES, GramPart, Part
 from dpmac.privacy.sampling import Batch
 
 MAX_BLOCK = 4096  # rows in a block of the sum, and
 MAX_ROWS = 4_000_000  # expected rows in a release: the rounding argument in bound.SLACK counts on both
 _GRID_BITS = 20  # the released grid is 2**-20 of the noise's standard deviation
-
-PART_TYPES = (OuterPart, DensePart)
 
 Contribute = Callable[..., Sequence[Part]]
 
@@ -61,7 +59,8 @@ def release(
     """Noisy sums of the bounded parts of ``batch``, one float64 tensor per partition, divided by a public constant.
 
     ``contribute(*rows)`` gets a micro-batch and returns its bounded parts, one per partition, row by row. Independent
-    Gaussian noise of standard deviation ``noise_multiplier * partition.scale`` is added to every coordinate. The
+    Gaussian noise of standard deviation ``noise_multiplier * partition.scale`` is added to every coordinate (and
+    symmetric partitions are then averaged with their transpose). The
     event is in the ledger (and on disk, if the ledger has a file) before this returns. An empty batch gives pure noise.
     If anything raises, nothing has been released and nothing is charged.
 
@@ -79,7 +78,7 @@ def release(
         )
     )
     return [
-        _perturb(total, noise_multiplier * p.scale if noise_multiplier else 0.0, source) / divisor
+        _perturb(total, noise_multiplier * p.scale if noise_multiplier else 0.0, source, p.symmetric) / divisor
         for total, p in zip(totals, partitions, strict=True)
     ]
 
@@ -104,13 +103,18 @@ def _sums(
     return [t + b for t, b in zip(totals, block, strict=True)]
 
 
-def _perturb(total: Tensor, deviation: float, source: NoiseSource) -> Tensor:
-    """``total`` plus fresh independent Gaussian noise, snapped to a grid far finer than the noise."""
+def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bool) -> Tensor:
+    """``total`` plus fresh independent Gaussian noise, snapped to a grid far finer than the noise.
+
+    For symmetric matrices the noise is (N + N^T) / 2 with N independent in every coordinate: a function of
+    ``total + N``, so no less private, with half the variance off the diagonal.
+    """
     if deviation == 0.0:
         return total
     grid = 2.0 ** (math.floor(math.log2(deviation)) - _GRID_BITS)
     noisy = total + deviation * source.normal(total.shape, total.device)
-    return torch.round(noisy / grid) * grid
+    snapped = torch.round(noisy / grid) * grid
+    return (snapped + snapped.transpose(-1, -2)) / 2 if symmetric else snapped
 
 
 def _check_arguments(
@@ -140,6 +144,8 @@ def _check_promise(parts: Sequence[Part], partitions: Sequence[Partition], rows:
     for part, p in zip(parts, partitions, strict=True):
         if type(part) not in PART_TYPES:  # the norms must be ours, not a stranger's word
             raise BrokenPromiseError(f"partition {p.name!r} was given a {type(part).__name__}, not one of {PART_TYPES}")
+        if p.symmetric and not isinstance(part, GramPart):  # averaging with the transpose must not change the sum
+            raise BrokenPromiseError(f"partition {p.name!r} is symmetric: its parts must be GramParts")
         if part.shape != p.shape or part.rows != rows:
             raise BrokenPromiseError(
                 f"partition {p.name!r} promised a share of shape {p.shape} for each of its examples; "

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.mac.coordinates import AdamCoordinates, ZStep
-from dpmac.mac.expansion import first_order, shapes_of, slope_weights
+from dpmac.mac.expansion import Expansion, FirstOrder
+from dpmac.mac.polynomial import Polynomial
 from dpmac.mac.weights import OptimizerStep, WStep
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import DenseNetwork
@@ -42,8 +43,9 @@ class Trainer:
     whole truth about the model it returns. Do not hand in a network that private rows have shaped already, unless the
     ledger of that shaping comes along (``plan.before`` and ``ledger``).
 
-    ``zstep``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives all randomness (operating
-    system entropy unless a seeded one is given). ``micro_batch`` bounds memory and changes nothing beyond rounding.
+    ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives all
+    randomness (operating-system entropy unless a seeded one is given). ``micro_batch`` bounds memory and changes
+    nothing beyond rounding.
     ``evaluate`` is called after each epoch and its figures go into the history: give it public data only, since
     metrics on private rows are not covered by the guarantee. ``on_step`` sees the step count, for a progress bar.
     ``notes`` are added to what the run's statement says it does not cover.
@@ -56,6 +58,7 @@ class Trainer:
     bound: Bound = field(default_factory=Normalise)
     wstep: WStep = field(default_factory=OptimizerStep)
     source: NoiseSource = field(default_factory=SystemNoise)
+    expansion: Expansion = field(default_factory=FirstOrder)
     micro_batch: int | None = None
     evaluate: Evaluate | None = None
     on_step: OnStep | None = None
@@ -73,17 +76,15 @@ class Trainer:
         rows = PrivateRows(x.to(network.device), y.to(network.device))
         sampler = self.plan.sampler(self.source.spawn("sampler"))
         noise = self.source.spawn("noise")
-        partitions = self.bound.promise(network.layer_names, shapes_of(network))
-        weights = slope_weights(network, self.loss)
         updater = self.wstep.start(network, self.plan.steps)
         contribute = functools.partial(self._contribute, network)
-        history: list[Record] = []
+        bound, history = self.bound, list[Record]()
         for step in range(1, self.plan.steps + 1):
-            lr = updater.lr
-            slopes = release(
+            lr, blocks = updater.lr, self.expansion.blocks(network, self.loss)
+            released = release(
                 rows.sample(sampler),
-                contribute,
-                partitions,
+                functools.partial(contribute, bound),
+                bound.promise(blocks),
                 noise_multiplier=self.plan.noise_multiplier,
                 source=noise,
                 ledger=book,
@@ -91,27 +92,28 @@ class Trainer:
                 divisor=self.plan.batch_size,
                 micro_batch=self.micro_batch,
             )
-            gradients = [weight * slope for weight, slope in zip(weights, slopes, strict=True)]
-            updater.apply(gradients)
+            polynomials = self.expansion.polynomials(network, self.loss, released[: len(blocks)])
+            updater.apply(polynomials)
+            bound = bound.learned(released[len(blocks) :])
             if self._epoch(step) > self._epoch(step - 1) or step == self.plan.steps:
-                history.append(self._record(network, step, lr, gradients))
+                history.append(self._record(network, step, lr, polynomials))
             if self.on_step is not None:
                 self.on_step(step, self.plan.steps)
         self._check_books(book)
         return Run(network, history, book, self.plan, self.notes)
 
-    def _contribute(self, network: DenseNetwork, x: Tensor, y: Tensor) -> list[Part]:
+    def _contribute(self, network: DenseNetwork, bound: Bound, x: Tensor, y: Tensor) -> list[Part]:
         """Bounded parts of a micro-batch, row by row: the whole way from rows to the door."""
         coordinates = self.zstep.solve(network, self.loss, x, y)
-        return self.bound.apply(first_order(network, self.loss, coordinates))
+        return bound.apply(self.expansion.parts(network, self.loss, coordinates))
 
     def _epoch(self, step: int) -> int:
         """Whole expected passes over the rows after ``step`` steps."""
         return int(step * self.plan.batch_size / self.plan.n + 1e-9)
 
-    def _record(self, network: DenseNetwork, step: int, lr: float, gradients: list[Tensor]) -> Record:
+    def _record(self, network: DenseNetwork, step: int, lr: float, polynomials: list[Polynomial]) -> Record:
         """What the history keeps of an epoch: only public numbers and functions of released ones."""
-        norms = [float(torch.linalg.vector_norm(g)) for g in gradients]
+        norms = [float(torch.linalg.vector_norm(p.slope)) for p in polynomials]
         metrics = dict(self.evaluate(network)) if self.evaluate is not None else {}
         return Record(step, step * self.plan.batch_size / self.plan.n, lr, norms, metrics)
 
