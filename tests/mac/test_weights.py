@@ -9,7 +9,7 @@ import torch
 
 from conftest import make_problem
 from dpmac.checks import ArgumentError
-from dpmac.mac import ConjugateGradient, OptimizerStep, Polynomial, RidgeSolve, StepDecay, cosine
+from dpmac.mac import Averaged, ConjugateGradient, OptimizerStep, Polynomial, RidgeSolve, StepDecay, cosine
 from dpmac.mac.expansion import weights_of
 from dpmac.mac.layers import layers_of
 from dpmac.privacy import SeededNoise
@@ -159,3 +159,26 @@ def test_solvers_need_a_curvature():
             bad()
     with pytest.raises(ArgumentError, match="inner_steps=0"):
         OptimizerStep(inner_steps=0)
+
+
+def test_the_average_follows_the_weights_and_leaves_training_alone():
+    problem, twin = make_problem(), make_problem()
+    averaged = Averaged(OptimizerStep(0.1), decay=0.9).start(problem.network, 60)
+    plain = OptimizerStep(0.1).start(twin.network, 60)
+    draw = SeededNoise(0)
+    mean = [p.detach().clone() for p in problem.network.parameters()]
+    for step in range(1, 61):
+        polynomials = [
+            Polynomial(0 * c, draw.normal(c.shape)) for c in map(weights_of, layers_of(twin.network, twin.loss))
+        ]
+        averaged.apply(polynomials)
+        plain.apply(polynomials)
+        decay = min(0.9, step / (10 + step))
+        mean = [decay * m + (1 - decay) * p.detach() for m, p in zip(mean, twin.network.parameters(), strict=True)]
+        assert averaged.lr == plain.lr
+    for ours, theirs in zip(problem.network.parameters(), twin.network.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    for ours, wanted in zip(averaged.model.parameters(), mean, strict=True):
+        assert torch.allclose(ours, wanted)
+    with pytest.raises(ArgumentError, match="decay"):
+        Averaged(OptimizerStep(), 1.0)

@@ -258,7 +258,7 @@ def test_more_rows_than_the_rounding_argument_covers_are_refused(monkeypatch):
 
 
 def test_symmetric_noise_is_half_the_variance_off_the_diagonal():
-    """(N + N^T) / 2: deviation sigma on the diagonal, sigma / sqrt 2 off it, the two triangles equal, none else related."""
+    """(N + N^T) / 2: deviation sigma on the diagonal, sigma / sqrt 2 off it, equal triangles, nothing else related."""
     d, scale, sigma = 300, 2.0, 1.5
     partitions = [Partition("a", (2, d, d), scale, symmetric=True)]
 

@@ -4,10 +4,11 @@ from dpmac.mac.coordinates import AdamCoordinates, FixedPrediction, ZStep
 from dpmac.mac.expansion import Expansion, FirstOrder, SecondOrder, first_order
 from dpmac.mac.layers import Coordinates
 from dpmac.mac.polynomial import Polynomial
-from dpmac.mac.weights import ConjugateGradient, OptimizerStep, RidgeSolve, StepDecay, WStep, constant, cosine
+from dpmac.mac.weights import Averaged, ConjugateGradient, OptimizerStep, RidgeSolve, StepDecay, WStep, constant, cosine
 
 __all__ = [
     "AdamCoordinates",
+    "Averaged",
     "ConjugateGradient",
     "Coordinates",
     "Expansion",

@@ -6,6 +6,7 @@ order; the other two use the curvature of an order-2 release.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,10 @@ class WeightUpdater(Protocol):
     @property
     def lr(self) -> float:
         """The learning rate (or the fraction of the way to the minimum) of the next step."""
+
+    @property
+    def model(self) -> DenseNetwork:
+        """The network to judge and to keep: the one being trained, or an average of its past."""
 
 
 class WStep(Protocol):
@@ -94,6 +99,10 @@ class OptimizerUpdater:
     @property
     def lr(self) -> float:
         return float(self.optimizer.param_groups[0]["lr"])
+
+    @property
+    def model(self) -> DenseNetwork:
+        return self._network
 
     def apply(self, polynomials: Sequence[Polynomial]) -> None:
         for _ in range(self._inner):
@@ -181,6 +190,10 @@ class SolverUpdater:
     def lr(self) -> float:
         return self._rate * self._schedule(min(self._done / max(self._steps, 1), 1.0))
 
+    @property
+    def model(self) -> DenseNetwork:
+        return self._network
+
     @torch.no_grad()
     def apply(self, polynomials: Sequence[Polynomial]) -> None:
         for linear, polynomial in zip(self._network.linears, polynomials, strict=True):
@@ -190,6 +203,44 @@ class SolverUpdater:
             linear.weight.copy_(moved[:, :-1])
             linear.bias.copy_(moved[:, -1])
         self._done += 1
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """Any W-step, with an exponential moving average of the weights as the model that is kept: free post-processing.
+
+    ``decay`` is the weight of the past; it is lower in the first steps, so that the start is soon forgotten. Training
+    itself goes on from the weights that are not averaged.
+    """
+
+    wstep: WStep
+    decay: float = 0.99
+
+    def __post_init__(self) -> None:
+        number("decay", self.decay, "give a number from 0 to below 1", low=0.0, high=1.0 - 1e-9)
+
+    def start(self, network: DenseNetwork, steps: int) -> AveragedUpdater:
+        return AveragedUpdater(self.wstep.start(network, steps), self.decay)
+
+
+class AveragedUpdater:
+    """An updater whose model is the moving average of another's."""
+
+    def __init__(self, inner: WeightUpdater, decay: float) -> None:
+        self._inner, self._decay, self._done = inner, decay, 0
+        self.model = copy.deepcopy(inner.model)
+
+    @property
+    def lr(self) -> float:
+        return self._inner.lr
+
+    @torch.no_grad()
+    def apply(self, polynomials: Sequence[Polynomial]) -> None:
+        self._inner.apply(polynomials)
+        self._done += 1
+        decay = min(self._decay, self._done / (10.0 + self._done))
+        for kept, fresh in zip(self.model.parameters(), self._inner.model.parameters(), strict=True):
+            kept.lerp_(fresh, 1.0 - decay)
 
 
 def conjugate_gradients(polynomial: Polynomial, iterations: int, ridge: float) -> Tensor:

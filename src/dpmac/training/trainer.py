@@ -96,11 +96,11 @@ class Trainer:
             updater.apply(polynomials)
             bound = bound.learned(released[len(blocks) :])
             if self._epoch(step) > self._epoch(step - 1) or step == self.plan.steps:
-                history.append(self._record(network, step, lr, polynomials))
+                history.append(self._record(updater.model, step, lr, polynomials))
             if self.on_step is not None:
                 self.on_step(step, self.plan.steps)
         self._check_books(book)
-        return Run(network, history, book, self.plan, self.notes)
+        return Run(updater.model, history, book, self.plan, self.notes)
 
     def _contribute(self, network: DenseNetwork, bound: Bound, x: Tensor, y: Tensor) -> list[Part]:
         """Bounded parts of a micro-batch, row by row: the whole way from rows to the door."""
