@@ -119,6 +119,12 @@ REDUCTIONS = {
 # Modules on the way of a mini-batch: everything that sees per-example tensors during training.
 ON_THE_WAY = [
     "mac/coordinates.py",
+    "mac/error_coordinates.py",
+    "mac/gauss_newton.py",
+    "mac/projected.py",
+    "baselines/dpsgd.py",
+    "privacy/thresholds.py",
+    "features/pca.py",
     "mac/expansion.py",
     "mac/layers.py",
     "nets/losses.py",
@@ -133,6 +139,9 @@ MAY_CALL_TOTAL = {"privacy/release.py"}
 LOOKED_AT = {
     ("privacy/bound.py", "joint_norms", "vector_norm"),  # over partitions, per example
     ("training/trainer.py", "_record", "vector_norm"),  # of released slopes
+    ("mac/projected.py", "polynomials", "sum"),  # of released coefficients
+    ("privacy/thresholds.py", "_read", "cumsum"),  # over the bins of a released histogram
+    ("features/pca.py", "__post_init__", "all"),  # over the public centre
 }
 
 

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.mac.coordinates import AdamCoordinates, FixedPrediction, ZStep
+from dpmac.mac.error_coordinates import ErrorCoordinates
+from dpmac.mac.gauss_newton import GaussNewton
 from dpmac.mac.weights import OptimizerStep, cosine
 from dpmac.nets.activations import Activation
 from dpmac.nets.losses import loss as loss_of
@@ -33,7 +35,12 @@ Array = np.ndarray[Any, Any]
 CLASSES_NOTE = (
     "the set of class labels, which was read from the data and is treated as public (give `classes` to avoid it);"
 )
-Z_STEPS: Mapping[str, ZStep] = {"fixed": FixedPrediction(), "adam": AdamCoordinates()}
+Z_STEPS: Mapping[str, ZStep] = {
+    "fixed": FixedPrediction(),
+    "adam": AdamCoordinates(),
+    "error": ErrorCoordinates(),
+    "gauss-newton": GaussNewton(),
+}
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,8 @@ class DPMACClassifier(ClassifierMixin, BaseEstimator):
     activation : "tanh", "relu", "elu", "gelu", "softplus", "sigmoid" or "identity".
     loss : "softmax" or the paper's per-class "sigmoid" cross-entropy.
     learning_rate : initial rate of Adam; it falls to 0 along a cosine.
-    z_step : "fixed" (one backward sweep, fast), "adam" (the paper's 30 Adam steps) or any Z-step object.
+    z_step : "fixed" (one backward sweep, fast), "adam" (the paper's 30 Adam steps), "error", "gauss-newton", or any
+        Z-step object (see ``dpmac.mac``).
     bound : a :class:`dpmac.privacy.Bound`; None normalises every example's part in every layer.
     classes : the class labels, if they are known; None reads them from ``y``, which treats them as public.
     feature_range : ``(low, high)``, numbers or one per feature, public: features are mapped to [-1, 1] and clipped.

@@ -13,14 +13,27 @@ from dpmac.checks import ArgumentError
 from dpmac.mac import (
     AdamCoordinates,
     ConjugateGradient,
+    ErrorCoordinates,
     FixedPrediction,
+    GaussNewton,
     OptimizerStep,
+    Projected,
     RidgeSolve,
     SecondOrder,
     cosine,
 )
 from dpmac.nets import DenseNetwork, loss
-from dpmac.privacy import JointClip, LeastEnergy, Ledger, Normalise, PerLayerClip, Plan, SeededNoise, Unbounded
+from dpmac.privacy import (
+    Analytic,
+    JointClip,
+    LeastEnergy,
+    Ledger,
+    Normalise,
+    PerLayerClip,
+    Plan,
+    SeededNoise,
+    Unbounded,
+)
 from dpmac.privacy.bound import Block
 from dpmac.privacy.thresholds import AdaptiveQuantile, NormHistogram
 from dpmac.training import Trainer
@@ -246,3 +259,70 @@ def test_wide_layers_are_refused_politely_before_anything_is_spent():
     with pytest.raises(ArgumentError, match=r"layer 1='600 -> 800'.*MiB"):
         trainer.fit(x, y, ledger)
     assert len(ledger) == 0
+
+
+# --- the analytic route ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hidden", ["softplus", "tanh", "relu", "gelu"])
+@pytest.mark.parametrize("loss_name", ["squared", "sigmoid", "softmax"])
+def test_the_analytic_route_keeps_its_promise_through_training(hidden, loss_name):
+    """No clipping at all: were a proven sensitivity too small, the release would refuse. Outrageous rows included."""
+    problem = make_problem((4, 5, 3), hidden, loss_name, rows=60)
+    problem.x[0] *= 1e6
+    problem.x[1] = 0.0
+    trainer = trainer_for(
+        problem, steps=6, sigma=3.0, batch=30, bound=Analytic(), expansion=Projected(1.0, constant=True),
+        wstep=ConjugateGradient(5, 1.0, 0.3, line_search=True),
+    )  # fmt: skip
+    run = trainer.fit(problem.x, problem.y)
+    assert run.ledger.mechanisms() == trainer.plan.mechanisms()
+    first, last = run.ledger.entries[0].scales, run.ledger.entries[-1].scales
+    assert {"layer 1 a", "layer 1 b", "layer 1 C", "layer 2 b"} <= set(first)
+    assert (first != last) or (hidden == "relu" and loss_name == "squared")  # only there do they not follow the weights
+
+
+def test_projected_coefficients_equal_the_unprojected_ones_inside_the_ball():
+    problem = make_problem((4, 5, 3), "softplus", "squared", rows=9)
+    coordinates = FixedPrediction().solve(problem.network, problem.loss, problem.x, problem.y)
+    wide, raw = Projected(1e6, constant=True), SecondOrder(constant=True)
+    ours, theirs = ([p.total() for p in e.parts(problem.network, problem.loss, coordinates)] for e in (wide, raw))
+    a = wide.polynomials(problem.network, problem.loss, ours)
+    b = raw.polynomials(problem.network, problem.loss, theirs)
+    for p, q in zip(a, b, strict=True):
+        assert torch.allclose(p.slope, q.slope, atol=1e-9)
+        assert torch.allclose(p.curvature, q.curvature, atol=1e-9)
+        assert torch.allclose(p.constant, q.constant, atol=1e-9)
+    norms = Projected(0.5).project(torch.cat([problem.x, 1e200 * problem.x])).norm(dim=1)
+    assert norms.max() <= 0.5 + 1e-12
+
+
+def test_brute_force_neighbours_of_an_analytic_release():
+    problem = make_problem((3, 4, 2), "tanh", "squared", rows=8)
+    expansion = Projected(0.8, constant=True)
+    coordinates = AdamCoordinates(steps=5, lr=0.1).solve(problem.network, problem.loss, 9 * problem.x, 9 * problem.y)
+    parts = expansion.parts(problem.network, problem.loss, coordinates)
+    scales = [p.scale for p in Analytic().promise(expansion.blocks(problem.network, problem.loss))]
+    for row in range(8):
+        only = torch.zeros(8, dtype=torch.float64)
+        only[row] = 1.0
+        share = [p.scaled(only).total().flatten() / s for p, s in zip(parts, scales, strict=True)]
+        assert torch.cat(share).norm() <= 1.0
+
+
+def test_an_analytic_bound_needs_an_expansion_that_states_sensitivities():
+    problem = make_problem(rows=40)
+    with pytest.raises(ArgumentError, match=r"use Projected\(radius\)"):
+        trainer_for(problem, sigma=1.0, bound=Analytic()).fit(problem.x, problem.y)
+    with pytest.raises(ArgumentError, match="radius"):
+        Projected(0.0)
+
+
+@pytest.mark.parametrize("zstep", [ErrorCoordinates(), GaussNewton()])
+def test_every_z_step_trains_privately(zstep):
+    problem = taught((5, 12, 3), "softmax", 300)
+    plan = Plan(300, 100, 30, 0.5, 1e-5)
+    trainer = Trainer(problem.network, problem.loss, plan, zstep, Normalise(), OptimizerStep(0.03), SeededNoise(0))
+    run = trainer.fit(problem.x, problem.y)
+    assert mean_loss(problem, run.model) < 0.8 * mean_loss(problem, problem.network)
+    assert run.ledger.mechanisms() == plan.mechanisms()

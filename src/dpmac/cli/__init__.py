@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from dpmac.cli import budget, demo, version
+from dpmac.cli import budget, data, demo, version
 
 app = typer.Typer(
     name="dpmac",
@@ -20,6 +20,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("budget")(budget.budget)
 app.command("version")(version.version)
+app.add_typer(data.data_app, name="data")
 
 
 def main() -> None:

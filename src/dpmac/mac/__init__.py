@@ -1,9 +1,12 @@
 """The method of auxiliary coordinates: Z-step, expansion, W-step."""
 
 from dpmac.mac.coordinates import AdamCoordinates, FixedPrediction, ZStep
+from dpmac.mac.error_coordinates import ErrorCoordinates
 from dpmac.mac.expansion import Expansion, FirstOrder, SecondOrder, first_order
+from dpmac.mac.gauss_newton import GaussNewton
 from dpmac.mac.layers import Coordinates
 from dpmac.mac.polynomial import Polynomial
+from dpmac.mac.projected import Projected
 from dpmac.mac.weights import Averaged, ConjugateGradient, OptimizerStep, RidgeSolve, StepDecay, WStep, constant, cosine
 
 __all__ = [
@@ -11,11 +14,14 @@ __all__ = [
     "Averaged",
     "ConjugateGradient",
     "Coordinates",
+    "ErrorCoordinates",
     "Expansion",
     "FirstOrder",
     "FixedPrediction",
+    "GaussNewton",
     "OptimizerStep",
     "Polynomial",
+    "Projected",
     "RidgeSolve",
     "SecondOrder",
     "StepDecay",

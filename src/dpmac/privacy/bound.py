@@ -211,7 +211,8 @@ class Analytic(Fixed):
         if len(known) != len(blocks):
             fix = "its expansion states no sensitivities: use Projected(radius), or a bound that clips"
             raise ArgumentError("bound", self, fix)
-        return partitions_of(blocks, self.allocation([d / (1.0 - SLACK) for d in known], blocks))
+        usable = [max(d, 1e-12) / (1.0 - SLACK) for d in known]  # exactly 0 where no unit is ever on
+        return partitions_of(blocks, self.allocation(usable, blocks))
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         return [part.scaled(torch.isfinite(part.norms()).double()) for part in parts]

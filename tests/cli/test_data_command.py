@@ -1,0 +1,138 @@
+"""``dpmac data``, run as a user runs it; what would need the network is run in this process with another catalogue."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from dpmac.checks import ArgumentError
+from dpmac.cli.data import data_app
+from dpmac.data import CATALOGUE
+from dpmac.data.catalogue import DataFile
+
+fetching = importlib.import_module("dpmac.data.fetch")
+CONTENT = b"not really a MATLAB file"
+
+
+def run(*arguments, **environment):
+    inherited = {name: value for name, value in os.environ.items() if name not in ("DPMAC_DATA", "XDG_CACHE_HOME")}
+    return subprocess.run(
+        [sys.executable, "-m", "dpmac", "data", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=inherited | {"COLUMNS": "200"} | environment,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def one_file(monkeypatch, tmp_path):
+    """``usps`` becomes a small file, with no mirror; all places are under ``tmp_path``."""
+    file = DataFile("usps_all.mat", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
+    monkeypatch.setitem(CATALOGUE, "usps", replace(CATALOGUE["usps"], files=(file,), mirrors=()))
+    for name in [n for n in CATALOGUE if n != "usps"]:
+        monkeypatch.setitem(CATALOGUE, name, replace(CATALOGUE[name], mirrors=(), npm=None))
+    monkeypatch.setenv("DPMAC_DATA", str(tmp_path / "env"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "500")  # no path is folded
+    monkeypatch.setattr(fetching, "DEBIAN", tmp_path / "debian")
+    return file
+
+
+def test_list_shows_every_set_and_how_to_get_it(tmp_path):
+    done = run("list", HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), DPMAC_DATA=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    lines = {name: next(line for line in done.stdout.splitlines() if f" {name} " in line) for name in CATALOGUE}
+    assert "1,437 + 360" in lines["digits"]
+    assert "sklearn/datasets/data" in lines["digits"]
+    assert "60,000 + 10,000" in lines["mnist"]
+    assert "not here: dpmac data fetch mnist" in lines["mnist"]
+    assert "not here: dpmac data fetch usps" in lines["usps"]
+    for entry in CATALOGUE.values():
+        assert entry.licence.split()[0] in done.stdout
+    assert list(tmp_path.iterdir()) == []  # looking changes nothing
+
+
+def test_path_of_digits_and_of_nothing(tmp_path):
+    done = run("path", "digits")
+    assert done.returncode == 0
+    assert done.stdout.strip().endswith("data")
+    done = run("path", "mnist", XDG_CACHE_HOME=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("dpmac: mnist: missing train-images-idx3-ubyte, ")
+    assert CATALOGUE["mnist"].files[0].sha256 in done.stderr
+    assert f"looked in: {tmp_path}/dpmac/mnist" in done.stderr
+    assert "dpmac data fetch mnist" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["path", "fetch"])
+def test_an_unknown_name_ends_with_one_clear_line(command):
+    done = run(command, "imagenet")
+    assert done.returncode == 2
+    assert done.stderr == "dpmac: name='imagenet': give one of digits, mnist, fashion-mnist, usps\n"
+    with pytest.raises(ArgumentError):
+        CliRunner().invoke(data_app, [command, "imagenet"], catch_exceptions=False)
+
+
+def test_path_list_and_fetch_see_a_good_and_a_damaged_copy(one_file, tmp_path):
+    runner, folder = CliRunner(), tmp_path / "env" / "usps"
+    folder.mkdir(parents=True)
+    (folder / one_file.name).write_bytes(CONTENT)
+    for command in ("path", "fetch"):
+        done = runner.invoke(data_app, [command, "usps"])
+        assert (done.exit_code, done.stdout.strip()) == (0, str(folder))
+    assert str(folder) in runner.invoke(data_app, ["list"]).stdout.replace("\n", "")
+    (folder / one_file.name).write_bytes(CONTENT[::-1])
+    assert "damaged: " in runner.invoke(data_app, ["list"]).stdout
+    for command in ("path", "fetch"):
+        done = runner.invoke(data_app, [command, "usps"])
+        assert done.exit_code == 2
+        assert f"dpmac: usps: {folder / one_file.name} is altered" in done.stderr
+        assert f"expected SHA-256, unpacked: {one_file.sha256}" in done.stderr
+        assert f"found: SHA-256 {hashlib.sha256(CONTENT[::-1]).hexdigest()}" in done.stderr
+
+
+def test_fetch_to_a_folder(one_file, monkeypatch, tmp_path):
+    monkeypatch.setitem(CATALOGUE, "usps", replace(CATALOGUE["usps"], mirrors=("https://a.invalid/",)))
+
+    def answer(mirror, packing, temporary, bar, file):
+        (temporary / file.name).write_bytes(CONTENT)
+        return temporary / file.name
+
+    monkeypatch.setattr(fetching, "_from_mirror", answer)
+    done = CliRunner().invoke(data_app, ["fetch", "usps", "--to", str(tmp_path / "to")])
+    assert (done.exit_code, done.stdout.strip()) == (0, str(tmp_path / "to" / "usps"))
+    assert [p.name for p in (tmp_path / "to" / "usps").iterdir()] == [one_file.name]
+
+
+def test_fetch_that_fails_says_what_was_tried(one_file, tmp_path):
+    done = CliRunner().invoke(data_app, ["fetch", "usps"])
+    assert done.exit_code == 2
+    assert "could not fetch usps_all.mat" in done.stderr
+    assert one_file.sha256 in done.stderr
+    assert "DPMAC_DATA=FOLDER" in done.stderr
+
+
+def test_help_teaches_and_imports_nothing_heavy():
+    for words in ([], ["list"], ["fetch"], ["path"]):
+        code = (
+            "import sys, runpy; sys.argv = ['dpmac', 'data', *sys.argv[1:], '--help']\n"
+            "try: runpy.run_module('dpmac', run_name='__main__')\n"
+            "except SystemExit as e: assert not e.code\n"
+            "heavy = {'torch', 'dp_accounting', 'sklearn', 'scipy', 'matplotlib', 'numpy'} & set(sys.modules)\n"
+            "assert not heavy, heavy"
+        )
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "Usage" in done.stdout
+    assert "dpmac data fetch mnist" in run("fetch", "--help").stdout
