@@ -5,13 +5,13 @@ from dpmac.privacy.bound import (
     Analytic,
     Block,
     Bound,
+    EqualShares,
     JointClip,
     LeastEnergy,
     Normalise,
     Partition,
     PerLayerClip,
     Unbounded,
-    equal_shares,
 )
 from dpmac.privacy.ledger import Entry, Ledger
 from dpmac.privacy.noise import NoiseSource, SeededNoise, SystemNoise, noise_source
@@ -29,6 +29,7 @@ __all__ = [
     "BrokenPromiseError",
     "DensePart",
     "Entry",
+    "EqualShares",
     "GramPart",
     "JointClip",
     "LeastEnergy",
@@ -48,7 +49,6 @@ __all__ = [
     "SystemNoise",
     "Unbounded",
     "epsilon_of",
-    "equal_shares",
     "noise_source",
     "release",
 ]

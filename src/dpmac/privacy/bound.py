@@ -105,10 +105,13 @@ def per_layer(name: str, value: float | Sequence[float], count: int) -> list[flo
 Allocation = Callable[[Sequence[float], Sequence[Block]], list[float]]  # sensitivities and blocks to scales
 
 
-def equal_shares(sensitivities: Sequence[float], blocks: Sequence[Block]) -> list[float]:  # noqa: ARG001
+@dataclass(frozen=True)
+class EqualShares:
     """The paper's rule: scale_i = sqrt(MK) D_i, with MK the number of partitions. Every one gets the same budget."""
-    root = math.sqrt(len(sensitivities))
-    return [root * d for d in sensitivities]
+
+    def __call__(self, sensitivities: Sequence[float], blocks: Sequence[Block]) -> list[float]:  # noqa: ARG002
+        root = math.sqrt(len(sensitivities))
+        return [root * d for d in sensitivities]
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class PerLayerClip(Fixed):
     """
 
     threshold: float | tuple[float, ...]
-    allocation: Allocation = equal_shares
+    allocation: Allocation = EqualShares()
 
     def __post_init__(self) -> None:
         per_layer("threshold", self.threshold, len(self.threshold) if isinstance(self.threshold, tuple) else 1)
@@ -159,7 +162,7 @@ class Normalise(Fixed):
     """
 
     gamma: float = 0.01
-    allocation: Allocation = equal_shares
+    allocation: Allocation = EqualShares()
 
     def __post_init__(self) -> None:
         number("gamma", self.gamma, "give a finite number above 0", low=1e-30, high=1e30)
@@ -204,7 +207,7 @@ class Analytic(Fixed):
     which are public, so the scales are new at every step. Were a proof wrong, the release's check would stop the run.
     """
 
-    allocation: Allocation = equal_shares
+    allocation: Allocation = EqualShares()
 
     def promise(self, blocks: Sequence[Block]) -> tuple[Partition, ...]:
         known = [b.sensitivity for b in blocks if b.sensitivity is not None]
