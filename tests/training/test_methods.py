@@ -25,6 +25,7 @@ from dpmac.mac import (
 from dpmac.nets import DenseNetwork, loss
 from dpmac.privacy import (
     Analytic,
+    EqualShares,
     JointClip,
     LeastEnergy,
     Ledger,
@@ -135,13 +136,11 @@ def test_brute_force_neighbours_of_an_order_two_release():
 
 def test_least_energy_is_the_optimum_and_equal_shares_is_the_papers():
     """Against a search: no other split of the same privacy has less weighted noise energy."""
-    from dpmac.privacy import equal_shares
-
     blocks = [Block("a", (10, 20)), Block("b", (3,)), Block("c", (50, 2))]
     sensitivities = [0.5, 2.0, 1.0]
     sizes = [200.0, 3.0, 100.0]
     best = LeastEnergy()(sensitivities, blocks)
-    paper = equal_shares(sensitivities, blocks)
+    paper = EqualShares()(sensitivities, blocks)
     assert paper == pytest.approx([math.sqrt(3) * d for d in sensitivities])
 
     def energy(scales):
