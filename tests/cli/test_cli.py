@@ -87,7 +87,7 @@ def test_bad_budgets_end_with_one_clear_line(arguments, message):
 
 
 def test_help_teaches_and_imports_nothing_heavy():
-    for words in ([], ["demo"], ["budget"], ["version"]):
+    for words in ([], ["demo"], ["budget"], ["data"], ["reproduce"], ["version"]):
         code = (
             "import sys, runpy; sys.argv = ['dpmac', *sys.argv[1:], '--help']\n"
             "try: runpy.run_module('dpmac', run_name='__main__')\n"

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from dpmac.cli import budget, data, demo, version
+from dpmac.cli import budget, data, demo, reproduce, version
 
 app = typer.Typer(
     name="dpmac",
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("budget")(budget.budget)
+app.command("reproduce")(reproduce.reproduce)
 app.command("version")(version.version)
 app.add_typer(data.data_app, name="data")
 

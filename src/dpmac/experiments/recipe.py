@@ -31,7 +31,8 @@ class Recipe:
     ``method``: "dp-mac" or "dp-sgd". ``zstep``: "fixed" or "adam" (with ``z_lr``, 30 steps). ``bound``: "normalise",
     "clip" (per layer) or "joint" (flat), at ``threshold``. ``schedule``: "cosine", "constant", or a decay a epoch such
     as "0.95". ``average``: decay of the moving average of the weights, 0 for none. ``pca_noise``: noise multiplier of
-    the DP-PCA that made the inputs, or None. ``input_scale`` multiplies the inputs, which is public.
+    the DP-PCA that made the inputs, or None. ``input_centre`` is taken off the inputs
+    and ``input_scale`` multiplies them: public constants both.
     """
 
     method: str
@@ -51,6 +52,7 @@ class Recipe:
     average: float = 0.0
     pca_noise: float | None = None
     input_scale: float = 1.0
+    input_centre: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))

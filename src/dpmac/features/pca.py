@@ -80,7 +80,7 @@ class DPPCA:
             lambda rows: [GramPart(torch.ones(len(rows), 1, dtype=torch.float64, device=rows.device), ball(rows))],
             [Partition("second moments", (1, x.shape[1], x.shape[1]), 1.0, symmetric=True)],
             noise_multiplier=self.noise_multiplier,
-            source=source,
+            source=source.spawn(LABEL),
             ledger=ledger,
             label=LABEL,
             micro_batch=micro_batch,

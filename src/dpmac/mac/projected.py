@@ -19,7 +19,7 @@ from dpmac.mac.layers import Coordinates, Layer, layers_of
 from dpmac.mac.polynomial import Polynomial
 from dpmac.nets.losses import Loss, SquaredError
 from dpmac.nets.network import DenseNetwork
-from dpmac.privacy.bound import Block
+from dpmac.privacy.bound import Block, clip_factors
 from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part, row_norms
 from dpmac.privacy.sensitivity import layer_sensitivity
 
@@ -46,7 +46,7 @@ class Projected:
         SecondOrder().blocks(network, loss)  # the same shapes: refuses what does not fit into memory
         blocks = []
         for name, layer in zip(network.layer_names, layers_of(network, loss), strict=True):
-            weight, bias = layer.linear.weight.detach().double(), layer.linear.bias.detach().double()
+            weight, bias = layer.linear.weight.detach().cpu().double(), layer.linear.bias.detach().cpu().double()
             proven = layer_sensitivity(layer.loss, weight, bias, self.radius)
             units, d = layer.linear.out_features, layer.linear.in_features + 1
             blocks += [Block(f"{name} b", (units, d), sensitivity=proven.b)]
@@ -62,7 +62,9 @@ class Projected:
             x = with_one(self.project(inputs))
             z = self.project(targets) if isinstance(layer.loss, SquaredError) else targets.double()
             parts += self._coefficients(layer, x, z)
-        return parts
+        # Rounding may carry a share over a bound that is attained; it is cut back, so that no row can stop a run.
+        stated = [max(block.sensitivity or 0.0, 1e-12) for block in self.blocks(network, loss)]
+        return [part.scaled(clip_factors(part.norms(), limit)) for part, limit in zip(parts, stated, strict=True)]
 
     def _coefficients(self, layer: Layer, x: Tensor, z: Tensor) -> list[Part]:
         """a = g - u g' + u^2 g''/2, b = (g' - u g'') x, C = g''/2 x x^T; in double, since the terms of b may cancel."""

@@ -90,7 +90,8 @@ def clip_factors(norms: Tensor, threshold: float) -> Tensor:
     """min(1, threshold / norm) with the rounding slack taken off; 0 where the norm is not finite."""
     allowed = (1.0 - SLACK) * threshold
     factors = torch.clamp(allowed / torch.clamp(norms, min=1e-300), max=1.0)
-    return torch.where(torch.isfinite(norms), factors, 0.0)
+    usable = torch.isfinite(norms) & (factors > 1e-300)  # below that a factor has lost its digits
+    return torch.where(usable, factors, 0.0)
 
 
 def per_layer(name: str, value: float | Sequence[float], count: int) -> list[float]:
@@ -131,6 +132,16 @@ class LeastEnergy:
         return [math.sqrt(d / root * total) for d, root in zip(sensitivities, roots, strict=True)]
 
 
+def allocated(allocation: Allocation, sensitivities: Sequence[float], blocks: Sequence[Block]) -> list[float]:
+    """The scales of ``allocation``, checked: together they must not promise more than sensitivity 1."""
+    scales = allocation(sensitivities, blocks)
+    total = sum((d / s) ** 2 for d, s in zip(sensitivities, scales, strict=True))
+    if not total <= 1.0 + 1e-9:
+        fix = f"its scales give sum (D_i / scale_i)^2 = {total:.6g}: it must be at most 1"
+        raise ArgumentError("allocation", allocation, fix)
+    return scales
+
+
 @dataclass(frozen=True)
 class PerLayerClip(Fixed):
     """The paper's rule: ||P_i(n)||_F <= threshold_i in every partition; by default scale_i = sqrt(K) threshold_i.
@@ -146,7 +157,7 @@ class PerLayerClip(Fixed):
 
     def promise(self, blocks: Sequence[Block]) -> tuple[Partition, ...]:
         thresholds = per_layer("threshold", self.threshold, len(blocks))
-        return partitions_of(blocks, self.allocation(thresholds, blocks))
+        return partitions_of(blocks, allocated(self.allocation, thresholds, blocks))
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         thresholds = per_layer("threshold", self.threshold, len(parts))
@@ -214,8 +225,8 @@ class Analytic(Fixed):
         if len(known) != len(blocks):
             fix = "its expansion states no sensitivities: use Projected(radius), or a bound that clips"
             raise ArgumentError("bound", self, fix)
-        usable = [max(d, 1e-12) / (1.0 - SLACK) for d in known]  # exactly 0 where no unit is ever on
-        return partitions_of(blocks, self.allocation(usable, blocks))
+        usable = [max(d, 1e-12) for d in known]  # exactly 0 where no unit is ever on
+        return partitions_of(blocks, allocated(self.allocation, usable, blocks))
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         return [part.scaled(torch.isfinite(part.norms()).double()) for part in parts]

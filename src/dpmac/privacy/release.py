@@ -12,9 +12,11 @@ removing one example.
 Floating point. Sums are made in double precision over blocks of bounded length and the bounds leave room for their
 rounding (see ``bound.SLACK``). The noisy sum is then snapped to a grid of about a millionth of the noise's
 standard deviation, which removes the low bits in which floating-point Gaussians are known to betray their argument.
-This is a mitigation, not a proof: an exact one would need a discrete Gaussian. Nor is it proved that a row's own
-numbers are rounded alike in batches of different size: matrix kernels choose their order of summation by shape. Such
-differences are of the order of the unit roundoff, and the statement lists them among what is not covered.
+This is a mitigation, not a proof: an exact one would need a discrete Gaussian. A row's own numbers must not depend on
+how many rows stand beside it, and matrix kernels choose their order of summation by shape; so all blocks have one
+public shape. What is left, and not proved away, is that some kernels round a row differently at another place in the
+block: a difference of the unit roundoff, which a discontinuity (ReLU's f' at 0) could enlarge for rows made to sit
+exactly on it. The statement lists rounding among what is not covered.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ def release(
     Gaussian noise of standard deviation ``noise_multiplier * partition.scale`` is added to every coordinate (and
     symmetric partitions are then averaged with their transpose). The
     event is in the ledger (and on disk, if the ledger has a file) before this returns. An empty batch gives pure noise.
-    If anything raises, nothing has been released and nothing is charged.
+    If anything raises, nothing has been released and nothing is charged. ``micro_batch`` is the number of rows taken at
+    a time, rounded up to a multiple of 64; ``contribute`` always gets full blocks (see :meth:`Batch.spend`).
 
     With ``noise_multiplier=0`` the sums are exact, and the ledger says that nothing is private any more.
     """
@@ -91,16 +94,25 @@ def _sums(
     def zeros() -> list[Tensor]:
         return [torch.zeros(p.shape, dtype=torch.float64, device=batch.device) for p in partitions]
 
+    size = block_size(batch.expected_rows, micro_batch)
     totals, block, filled = zeros(), zeros(), 0
-    for rows in batch.spend(min(micro_batch or MAX_BLOCK, MAX_BLOCK)):
-        count = len(rows[0])
-        if filled + count > MAX_BLOCK:
+    for rows, real in batch.spend(size):
+        if filled + size > MAX_BLOCK:
             totals, block, filled = [t + b for t, b in zip(totals, block, strict=True)], zeros(), 0
-        parts = contribute(*rows)
-        _check_promise(parts, partitions, count)
+        parts = [part.scaled(real.double()) for part in contribute(*rows)]
+        _check_promise(parts, partitions, size)
         block = [b + part.total() for b, part in zip(block, parts, strict=True)]
-        filled += count
+        filled += size
     return [t + b for t, b in zip(totals, block, strict=True)]
+
+
+def block_size(expected_rows: float, micro_batch: int | None) -> int:
+    """Rows in a block: the micro-batch, or enough for all but one in ten thousand samples of the expected size.
+
+    Depends on public numbers only. A multiple of 64, where matrix kernels have no remainders to treat apart.
+    """
+    wanted = micro_batch or expected_rows + 4.0 * math.sqrt(expected_rows)
+    return min(64 * math.ceil(wanted / 64), MAX_BLOCK)
 
 
 def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bool) -> Tensor:

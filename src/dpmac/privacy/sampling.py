@@ -62,10 +62,12 @@ class Batch:
     def device(self) -> torch.device:
         return self._columns[0].device
 
-    def spend(self, micro_batch: int | None = None) -> Iterator[tuple[Tensor, ...]]:
-        """The rows, ``micro_batch`` at a time (all at once if None; nothing at all for an empty batch).
+    def spend(self, size: int) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
+        """The rows in blocks of exactly ``size``, each with a mask of what is real; nothing at all for an empty batch.
 
-        Only :func:`release` calls this. The size of a micro-batch is pure performance.
+        The last block is filled up with zero rows, so that every block has one public shape: matrix kernels choose
+        their order of summation by shape, and the number of rows must not reach any other row's rounding. Only
+        :func:`release` calls this, and it drops what the filling contributes.
         """
         if self._spent:
             raise RuntimeError(
@@ -73,21 +75,25 @@ class Batch:
                 "assumes: draw a fresh batch, or put all parts into one release"
             )
         self._spent = True
-        return self._micro_batches(micro_batch)
+        return self._blocks(size)
 
     def __reduce__(self) -> str:
         raise TypeError("a batch cannot be copied or pickled: its rows may be released only once")
 
-    def _micro_batches(self, micro_batch: int | None) -> Iterator[tuple[Tensor, ...]]:
+    def _blocks(self, size: int) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
         total = len(self._columns[0]) if self._indices is None else len(self._indices)
-        size = total if micro_batch is None else micro_batch
-        for start in range(0, total, max(size, 1)):
-            stop = min(start + size, total)
-            if self._indices is None:
-                yield tuple(column[start:stop] for column in self._columns)
-            else:
-                chosen = self._indices[start:stop]
-                yield tuple(column[chosen] for column in self._columns)
+        for start in range(0, total, size):
+            chosen = slice(start, start + size) if self._indices is None else self._indices[start : start + size]
+            block = tuple(column[chosen] for column in self._columns)
+            real = torch.arange(size, device=self.device) < len(block[0])
+            yield tuple(_filled(column, size) for column in block), real
+
+
+def _filled(column: Tensor, size: int) -> Tensor:
+    """``column`` with zero rows added at the end, up to ``size`` rows."""
+    if len(column) == size:
+        return column
+    return torch.cat([column, column.new_zeros(size - len(column), *column.shape[1:])])
 
 
 class PrivateRows:

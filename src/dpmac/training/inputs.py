@@ -29,6 +29,8 @@ def check_rows(x: Tensor, y: Tensor, network: DenseNetwork, loss: Loss) -> None:
         raise ArgumentError(
             "y", "entries outside [0, 1]", f"the {loss.name} loss needs targets in [0, 1]: one-hot labels"
         )
+    if loss.name == "softmax" and bool(((y.double().sum(dim=1) - 1).abs() > 1e-5).any()):
+        raise ArgumentError("y", "rows that do not sum to 1", "the softmax loss needs a distribution: one-hot labels")
 
 
 def check_finite(name: str, rows: Tensor) -> None:

@@ -37,6 +37,8 @@ def fit_with_learned_thresholds(
     if set(trainer.plan.before) != set(costs_before(pretraining, histogram)):
         fix = "it must be costs_before(pretraining, histogram), so that one budget covers all three parts"
         raise ArgumentError("trainer.plan.before", trainer.plan.before, fix)
+    if not len(x) == trainer.plan.n == pretraining.n:
+        raise ArgumentError("x", f"{len(x)} rows", f"the plans are for {pretraining.n} and {trainer.plan.n} rows")
     book = Ledger() if ledger is None else ledger
     first = replace(trainer, plan=pretraining, source=trainer.source.spawn("pre-training")).fit(x, y, book)
     network = first.model
