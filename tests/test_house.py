@@ -30,7 +30,7 @@ DRAWS = {
     *("trunc_normal_", "kaiming_normal_", "kaiming_uniform_", "xavier_normal_", "xavier_uniform_", "gauss"),
 }
 # source.normal(...) and source.uniform(...) are the protocol itself: asking the source, not drawing.
-ASKING = {"source", "self", "noise", "self.source", "self.sampler"}
+ASKING = {"source", "self", "noise", "draw", "self.source", "self.sampler"}
 MAY_DRAW = {"privacy/noise.py"}
 EXCUSED = {("estimators.py", "randint")}  # a caller's own RandomState is asked for a seed
 
@@ -58,7 +58,7 @@ def illegal_draws(name, source):
         if a.name.split(".")[0] in ("random", "secrets")
     ]
     for _node, function, owner in calls(tree):
-        asking = function in ("normal", "uniform") and owner in ASKING
+        asking = function in ("normal", "uniform") and (owner in ASKING or owner.startswith("source.spawn("))
         if function in DRAWS and not asking and (name, function) not in EXCUSED:
             found.append(f"{name}: {owner}.{function}()")
     return found
@@ -208,7 +208,8 @@ REDUCING_OPS = ("mm", "addmm", "sum", "mean", "bmm", "dot", "mv", "addmv")
 class Watch(TorchDispatchMode):
     """Notes which of our modules draws, and which makes something without a row per example out of something with."""
 
-    ROWS = 13  # a batch size that is no layer's width
+    ROWS = 64  # the rows of a block, and no layer's width
+    TABLE = 13  # rows of the table: they fit into one block
 
     def __init__(self):
         super().__init__()
@@ -240,8 +241,8 @@ class Watch(TorchDispatchMode):
 @pytest.mark.parametrize("zstep", [AdamCoordinates(steps=3), FixedPrediction()])
 @pytest.mark.parametrize("source", [SeededNoise(0), SystemNoise()], ids=repr)
 def test_a_watched_run_draws_and_sums_only_where_it_may(zstep, source):
-    problem = make_problem(rows=Watch.ROWS)
-    plan = Plan(Watch.ROWS, Watch.ROWS, 3, 1.0, 1e-5)  # rate 1: every batch is the whole table
+    problem = make_problem(rows=Watch.TABLE)
+    plan = Plan(Watch.TABLE, Watch.TABLE, 3, 1.0, 1e-5)  # rate 1: every batch is the whole table
     trainer = Trainer(problem.network, problem.loss, plan, zstep, Normalise(), source=source)
     with Watch() as watch:
         trainer.fit(problem.x, problem.y)

@@ -145,7 +145,7 @@ def test_a_broken_promise_releases_and_charges_nothing(excess):
     def too_much(x):
         part = DensePart(torch.full((len(x), 1), math.sqrt(0.5) * (1 - SLACK), dtype=torch.float64))
         last = part.values.clone()
-        last[-1] *= excess
+        last[3] *= excess  # a real row: the filling is dropped
         return [part, DensePart(last)]
 
     with pytest.raises(BrokenPromiseError, match="nothing was released"):
@@ -156,7 +156,7 @@ def test_a_broken_promise_releases_and_charges_nothing(excess):
 def test_parts_that_are_not_per_example_are_refused():
     partitions = [Partition("a", (3,), 1.0)]
     with pytest.raises(BrokenPromiseError, match="each of its examples"):
-        go(partitions, lambda x: [DensePart(torch.zeros(1, 3))])  # already summed
+        go(partitions, lambda x: [DensePart(torch.zeros(1, 3, dtype=torch.float64))])  # already summed
     with pytest.raises(BrokenPromiseError, match="each of its examples"):
         go(partitions, lambda x: [DensePart(torch.zeros(len(x), 2))])
     with pytest.raises(BrokenPromiseError, match="2 parts"):
@@ -235,18 +235,41 @@ def test_a_seeded_sampler_marks_the_entry_too():
     assert ledger.entries[0].seeded
 
 
-def test_micro_batches_of_one_are_summed_in_blocks(monkeypatch):
+def test_sums_are_made_in_blocks_of_bounded_length(monkeypatch):
     """The rounding bound counts blocks of a fixed length, whatever the micro-batch is."""
     module = importlib.import_module("dpmac.privacy.release")
-
-    rows = SeededNoise(3).normal((50, 1)) * 1e-3
+    rows = SeededNoise(3).normal((500, 1)) * 1e-3
     partitions = [Partition("a", (1,), 1.0)]
     exact = rows.sum()
-    for block in (1, 7, 50, 4096):
-        monkeypatch.setattr(module, "MAX_BLOCK", block)
-        for micro in (1, 3, None):
+    for longest in (64, 128, 4096):
+        monkeypatch.setattr(module, "MAX_BLOCK", longest)
+        for micro in (1, 100, None):
             (found,) = go(partitions, lambda x: [DensePart(x)], rows=rows, sigma=0.0, micro_batch=micro)
             assert float(found) == pytest.approx(float(exact), abs=1e-15)
+
+
+def test_every_block_has_one_public_shape_and_the_filling_adds_nothing():
+    """Found in review: kernels round by shape, so the number of rows must not reach another row's shape."""
+    shapes = set()
+
+    def contribute(x):
+        shapes.add(tuple(x.shape))
+        return [DensePart(0.01 * torch.ones_like(x))]  # the filling would add to the sum if it were not dropped
+
+    partitions = [Partition("a", (1,), 1.0)]
+    for n in (3, 40, 41):
+        (found,) = go(partitions, contribute, rows=torch.ones(n, 1, dtype=torch.float64), sigma=0.0, micro_batch=64)
+        assert float(found) == pytest.approx(0.01 * n)
+    assert shapes == {(64, 1)}
+
+
+def test_the_block_size_depends_on_public_numbers_alone():
+    from dpmac.privacy.release import block_size
+
+    assert block_size(1000, None) == 1152  # 1000 + 4 sqrt(1000), up to a multiple of 64
+    assert block_size(1000, 100) == 128
+    assert block_size(1e6, None) == 4096
+    assert block_size(1e-6, None) == 64
 
 
 def test_more_rows_than_the_rounding_argument_covers_are_refused(monkeypatch):

@@ -66,9 +66,9 @@ def test_bad_rates_are_named(rate):
 def test_a_batch_is_spent_once_and_hides_its_size():
     rows = PrivateRows(torch.arange(10.0)[:, None])
     batch = rows.sample(PoissonSampler(10, 0.5, SeededNoise(0)))
-    list(batch.spend())
+    list(batch.spend(4))
     with pytest.raises(RuntimeError, match="already released"):
-        batch.spend()
+        batch.spend(4)
     with pytest.raises(TypeError):
         len(batch)
     assert batch.sample_rate == 0.5
@@ -81,14 +81,14 @@ def test_a_batch_cannot_be_copied_to_be_spent_twice():
             attempt(batch)
 
 
-@given(micro=st.integers(1, 15))
-def test_micro_batches_cover_the_same_rows(micro):
+@given(size=st.integers(1, 15))
+def test_blocks_cover_the_same_rows_and_all_have_one_shape(size):
     table = torch.arange(30.0).reshape(10, 3)
-    rows = PrivateRows(table, table[:, :1])
-    blocks = list(rows.everything().spend(micro))
-    assert torch.equal(torch.cat([x for x, _ in blocks]), table)
-    assert torch.equal(torch.cat([y for _, y in blocks]), table[:, :1])
-    assert max(len(x) for x, _ in blocks) <= micro
+    blocks = list(PrivateRows(table, table[:, :1]).everything().spend(size))
+    assert {x.shape for (x, _), _ in blocks} == {(size, 3)}
+    assert torch.equal(torch.cat([x[real] for (x, _), real in blocks]), table)
+    assert torch.equal(torch.cat([y[real] for (_, y), real in blocks]), table[:, :1])
+    assert all(not x[~real].any() for (x, _), real in blocks)
 
 
 def test_tables_that_do_not_fit_are_refused():

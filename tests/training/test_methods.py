@@ -161,6 +161,13 @@ def test_least_energy_is_the_optimum_and_equal_shares_is_the_papers():
         LeastEnergy((1.0,))(sensitivities, blocks)
 
 
+def test_an_allocation_that_promises_too_much_is_refused_in_public():
+    """Found in review: only a row that used the whole bound would have shown it."""
+    for bound in (PerLayerClip(1.0, lambda s, _b: list(s)), Normalise(allocation=lambda s, _b: list(s))):
+        with pytest.raises(ArgumentError, match="must be at most 1"):
+            bound.promise([Block("a", (2,)), Block("b", (3,))])
+
+
 # --- Algorithm 2 ----------------------------------------------------------------------------------------------------
 
 

@@ -55,7 +55,7 @@ class Job:
 
 
 def jobs(table: str, preset: str, runs: int, epsilons: Sequence[float] | None = None) -> list[Job]:
-    """All runs of a table under a preset, seeds 0 to ``runs`` - 1; only the stated ``epsilons`` that it has, if given."""
+    """All runs of a table under a preset, seeds 0 to ``runs`` - 1; only those of the stated ``epsilons``, if given."""
     if table not in EPSILONS:
         raise ArgumentError("table", table, f"choose one of {', '.join(EPSILONS)}")
     if preset not in PRESETS:

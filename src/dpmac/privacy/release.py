@@ -99,8 +99,10 @@ def _sums(
     for rows, real in batch.spend(size):
         if filled + size > MAX_BLOCK:
             totals, block, filled = [t + b for t, b in zip(totals, block, strict=True)], zeros(), 0
-        parts = [part.scaled(real.double()) for part in contribute(*rows)]
-        _check_promise(parts, partitions, size)
+        raw = contribute(*rows)
+        _check_kinds(raw, partitions, size)
+        parts = [part.scaled(real.double()) for part in raw]  # what the filling contributed is dropped
+        _check_promise(parts, partitions)
         block = [b + part.total() for b, part in zip(block, parts, strict=True)]
         filled += size
     return [t + b for t, b in zip(totals, block, strict=True)]
@@ -149,8 +151,8 @@ def _check_arguments(
             raise ArgumentError(f"scale of partition {p.name!r}", p.scale, fix)
 
 
-def _check_promise(parts: Sequence[Part], partitions: Sequence[Partition], rows: int) -> None:
-    """Raise unless every example's shares together stay within the promise (see :mod:`dpmac.privacy.bound`)."""
+def _check_kinds(parts: Sequence[Part], partitions: Sequence[Partition], rows: int) -> None:
+    """Raise unless there is one part of ours per partition, with one share of the right shape for every row."""
     if len(parts) != len(partitions):
         raise BrokenPromiseError(f"{len(parts)} parts were given for {len(partitions)} partitions")
     for part, p in zip(parts, partitions, strict=True):
@@ -163,6 +165,10 @@ def _check_promise(parts: Sequence[Part], partitions: Sequence[Partition], rows:
                 f"partition {p.name!r} promised a share of shape {p.shape} for each of its examples; "
                 f"got shares of shape {part.shape}"
             )
+
+
+def _check_promise(parts: Sequence[Part], partitions: Sequence[Partition]) -> None:
+    """Raise unless every example's shares together stay within the promise (see :mod:`dpmac.privacy.bound`)."""
     if all(math.isinf(p.scale) for p in partitions):
         return
     norms = joint_norms(parts, [p.scale for p in partitions])
