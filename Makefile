@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test lint types bench reproduce clean
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
@@ -35,6 +35,10 @@ types: $(VENV)/.installed-dev ## mypy --strict over src/
 bench: $(VENV)/.installed-dev ## side-by-side speed ratios against Opacus and plain torch
 	$(PIP) install -q -c constraints.txt -e ".[dev,bench]"
 	$(BIN)/python benchmarks/step_cost.py
+	$(BIN)/python benchmarks/z_steps.py
+
+reproduce: $(VENV)/.installed ## the paper's tables and figures, 10 runs of both presets (hours on a CPU; resumable)
+	$(BIN)/dpmac reproduce all --runs 10 --preset both --out runs/reproduce
 
 clean:           ## remove the environment and what the commands wrote
 	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache

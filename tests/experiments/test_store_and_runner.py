@@ -243,7 +243,12 @@ def at_work(pid):
 def test_stopped_in_the_middle_and_gone_on(task, how):
     jobs = make("slow", 10)
     script = SCRIPT.format(here=str(Path(__file__).parent), out=str(task.store.folder), calls=task.data_path)
-    process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell in the background ignores it
+    )
     deadline = time.monotonic() + 60
     while len(task.store.all()[0]) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)

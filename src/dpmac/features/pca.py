@@ -72,7 +72,8 @@ class DPPCA:
         """Release the second moments of ``x`` (n, d) and take their leading components.
 
         Adds exactly one event to ``ledger``: a Gaussian mechanism of this noise multiplier on all rows, under adding
-        or removing one example. Bad arguments raise :class:`ArgumentError` and spend nothing.
+        or removing one example. Bad arguments raise :class:`ArgumentError` and spend nothing. The noise comes from
+        ``source.spawn("DP-PCA")``: fresh at every call, unless the source is seeded, which replays it.
         """
         ball = self._ball(x)
         (moment,) = release(
