@@ -63,7 +63,7 @@ def curves(finished: Sequence[Finished], table: str, metric: str, path: Path) ->
             here = [(group, points) for group, points in followed if (group.preset, group.row) == (preset, row)]
             _panel(panels[i][j], here, colours)
             panels[i][j].set_title(f"{row}, settings: {preset}", fontsize=10)
-        panels[i][0].set_ylabel(metric.removeprefix("test "))
+        panels[i][0].set_ylabel("error (1 - accuracy)" if "accuracy" in metric else "error")  # curves are of errors
     for panel in panels[-1]:
         panel.set_xlabel("expected passes over the training rows")
     panels[0][0].set_ylim(_window([points for _, points in followed]))
