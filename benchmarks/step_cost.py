@@ -4,7 +4,7 @@ Each contender takes the same number of steps on the same batch of the paper's M
 of its USPS autoencoder (256-300-100-20-100-300-256, batch 500). Rounds are interleaved and the median is taken, so a
 noisy machine disturbs all alike; read the ratios, not the milliseconds.
 
-    make bench        or        python benchmarks/step_cost.py [--rounds 15]
+    make bench        or        python benchmarks/step_cost.py [--rounds 25]
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def contenders(sizes: tuple[int, ...], name: str, batch: int) -> dict[str, Calla
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15, help="timed rounds of every contender (default 15)")
+    parser.add_argument("--rounds", type=int, default=25, help="timed rounds of every contender (default 25)")
     rounds = parser.parse_args().rounds
     for title, case in CASES.items():
         steps = contenders(*case)
