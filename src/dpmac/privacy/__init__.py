@@ -20,8 +20,10 @@ from dpmac.privacy.plan import Plan
 from dpmac.privacy.release import BrokenPromiseError, release
 from dpmac.privacy.sampling import Batch, PoissonSampler, PrivateRows
 from dpmac.privacy.statement import Statement
+from dpmac.privacy.thresholds import AdaptiveQuantile, NormHistogram
 
 __all__ = [
+    "AdaptiveQuantile",
     "Analytic",
     "Batch",
     "Block",
@@ -36,6 +38,7 @@ __all__ = [
     "Ledger",
     "Mechanism",
     "NoiseSource",
+    "NormHistogram",
     "Normalise",
     "OuterPart",
     "Part",
