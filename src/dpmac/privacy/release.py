@@ -62,10 +62,10 @@ def release(
 
     ``contribute(*rows)`` gets a micro-batch and returns its bounded parts, one per partition, row by row. Independent
     Gaussian noise of standard deviation ``noise_multiplier * partition.scale`` is added to every coordinate (and
-    symmetric partitions are then averaged with their transpose). The
-    event is in the ledger (and on disk, if the ledger has a file) before this returns. An empty batch gives pure noise.
-    If anything raises, nothing has been released and nothing is charged. ``micro_batch`` is the number of rows taken at
-    a time, rounded up to a multiple of 64; ``contribute`` always gets full blocks (see :meth:`Batch.spend`).
+    symmetric partitions are then averaged with their transpose). The event is in the ledger (and on disk, if the ledger
+    has a file) before any noise is drawn, so what raises earlier releases and charges nothing, and what raises later is
+    charged all the same. An empty batch gives pure noise. ``micro_batch`` is the number of rows taken at a time,
+    rounded up to a multiple of 64; ``contribute`` always gets full blocks (see :meth:`Batch.spend`).
 
     With ``noise_multiplier=0`` the sums are exact, and the ledger says that nothing is private any more.
     """
