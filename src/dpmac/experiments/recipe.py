@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from dpmac.nets.network import DenseNetwork
 from dpmac.privacy.accounting import Mechanism
 from dpmac.privacy.bound import Bound, JointClip, Normalise, PerLayerClip, Unbounded
 from dpmac.privacy.noise import NoiseSource
-from dpmac.privacy.plan import Plan
+from dpmac.privacy.plan import Plan, steps_for
 from dpmac.training.trainer import Evaluate, Trainer
 
 OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
@@ -69,7 +68,7 @@ class Recipe:
         return asdict(self)
 
     def steps(self, n: int) -> int:
-        return max(1, math.ceil(self.epochs * n / self.batch_size - 1e-9))
+        return steps_for(n, self.batch_size, None, self.epochs)
 
     def before(self) -> tuple[Mechanism, ...]:
         return () if self.pca_noise is None else (Mechanism(self.pca_noise, 1.0, 1, "DP-PCA"),)
