@@ -35,6 +35,9 @@ def test_one_release_rows_meet_their_budgets():
             for mechanisms in ([Mechanism(sigma)], two):
                 assert 0.99 * epsilon < epsilon_of(mechanisms, DELTA) <= epsilon + 1e-9
     for epsilon, (pca, statistics) in SUFFICIENT.items():
+        if math.isinf(epsilon):
+            assert (pca, statistics) == (0.0, 0.0)
+            continue
         assert 0.99 * epsilon < epsilon_of([Mechanism(pca), Mechanism(statistics)], DELTA) <= epsilon
 
 
@@ -117,6 +120,33 @@ def test_the_linear_classifier_is_ridge_regression_without_noise():
     gram = factor * inputs.T @ inputs + 0.5 * torch.eye(7, dtype=torch.float64)
     assert torch.allclose(ours, torch.linalg.solve(gram, factor * inputs.T @ labels).T, atol=1e-3)
     assert len(ledger) == 1
+
+
+def test_a_run_without_privacy_has_no_noise_anywhere_and_says_so():
+    for preset in PRESETS:
+        for (_table, _row, epsilon), recipe in PRESETS[preset].items():
+            if math.isinf(epsilon):
+                assert recipe.noise_multiplier == 0
+                assert not recipe.pca_noise
+                assert math.isinf(recipe.plan(5000, DELTA).epsilon())
+
+
+def test_only_the_first_seed_keeps_a_picture_of_its_features(monkeypatch):
+    draw = SeededNoise(2)
+    x = draw.uniform(120 * 64).reshape(120, 64).float()
+    labels = torch.arange(120) % 10
+    monkeypatch.setattr(
+        jobs_module, "load", lambda *_: Dataset("mnist", x, labels, x[:30], labels[:30], (8, 8), "here")
+    )
+    key = ("mnist", "DP-MAC", 8.0)
+    quick = replace(TIGHT[key], epochs=1, batch_size=60, hidden=(12,))
+    monkeypatch.setitem(PRESETS, "tight", {key: quick})
+    first, second = (run_job(Job("mnist", "DP-MAC", "tight", 8.0, seed), None) for seed in (0, 1))
+    assert first["digits"] == [0, 3, 5, 6, 8]
+    assert [len(image) for image in first["first_layer"]] == [64] * 5
+    assert first["image_shape"] == [8, 8]
+    assert not {"digits", "first_layer", "image_shape"} & set(second)
+    assert [m["label"] for m in first["mechanisms"]] == ["DP-PCA", "training step"]
 
 
 @pytest.mark.parametrize("row", ["DP-MAC", "DP-SGD", "linear (DP-PCA)", "DP-MAC from DP-PCA"])

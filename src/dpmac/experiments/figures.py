@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpmac.mac.polynomial import Polynomial
 
 _DPI = 150
-_FEATURES = 10  # images in a row of the features' figure
+_FEATURES = 5  # images in a row of a block of the features' figure
 
 
 def draw_all(finished: Sequence[Finished], metric: Mapping[str, str], folder: Path) -> list[Path]:
@@ -61,11 +61,15 @@ def curves(finished: Sequence[Finished], table: str, metric: str, path: Path) ->
     for i, preset in enumerate(presets):
         for j, row in enumerate(rows):
             here = [(group, points) for group, points in followed if (group.preset, group.row) == (preset, row)]
-            _panel(panels[i][j], here, colours)
-            panels[i][j].set_title(f"{row}, settings: {preset}", fontsize=10)
+            if here:
+                _panel(panels[i][j], here, colours)
+                panels[i][j].set_title(f"{row}, settings: {preset}", fontsize=10)
+            else:
+                panels[i][j].set_axis_off()  # settings that do not have this method
         panels[i][0].set_ylabel("error (1 - accuracy)" if "accuracy" in metric else "error")  # curves are of errors
-    for panel in panels[-1]:
-        panel.set_xlabel("expected passes over the training rows")
+    for column in zip(*panels, strict=True):
+        lowest = [panel for panel in column if panel.axison][-1]
+        lowest.set_xlabel("expected passes over the training rows")
     panels[0][0].set_ylim(_window([points for _, points in followed]))
     _legend(figure, colours)
     runs = sorted({len(group.runs) for group, _ in followed})
@@ -77,8 +81,6 @@ def curves(finished: Sequence[Finished], table: str, metric: str, path: Path) ->
 
 def _panel(axes: Any, here: Sequence[tuple[Group, list[Point]]], colours: Mapping[float, Any]) -> None:
     axes.grid(alpha=0.3)
-    if not here:
-        axes.text(0.5, 0.5, "no runs", transform=axes.transAxes, ha="center", va="center", color="gray")
     for group, points in here:
         epochs = [point.epoch for point in points]
         colour = colours[group.epsilon]
@@ -126,30 +128,47 @@ def _legend(figure: Any, colours: Mapping[float, Any]) -> None:
 
 
 def features(finished: Sequence[Finished], path: Path) -> Path | None:
-    """Images of what first-layer units look for, one row an epsilon from much privacy to none.
+    """Images of what first-layer units look for: a block a method and its settings, in it a row an epsilon.
 
-    Of every row that kept its first layer, the run of the lowest seed. Each row has its own grey scale, given beside
-    it: noise makes weights larger, and a common scale would show little else.
+    Of every row that kept its first layer, the run of the lowest seed. Each image has its own grey scale, their range
+    is given beside the row: units differ in size by more than their features do.
     """
     shown = _with_first_layer(finished)
     if not shown:
         return None
+    methods = list(dict.fromkeys((group.table, group.row) for group, _ in shown))
+    presets = list(dict.fromkeys(group.preset for group, _ in shown))
     columns = min(_FEATURES, max(len(run.result["first_layer"]) for _, run in shown))
-    figure = _canvas(1.9 + 0.9 * columns, 0.5 + 1.0 * len(shown))
-    grid = figure.subplots(len(shown), columns, squeeze=False)
-    for panels, (group, run) in zip(grid, shown, strict=True):
+    rows = max(sum((g.table, g.row, g.preset) == (*m, p) for g, _ in shown) for m in methods for p in presets)
+    size = (1.4 + 0.9 * columns) * len(presets), 0.4 + (0.5 + 0.9 * rows) * len(methods)
+    figure = _canvas(*size)
+    blocks = figure.subfigures(len(methods), len(presets), squeeze=False)
+    for i, (table, row) in enumerate(methods):
+        for j, preset in enumerate(presets):
+            here = [(g, run) for g, run in shown if (g.table, g.row, g.preset) == (table, row, preset)]
+            if here:
+                blocks[i][j].suptitle(f"{row}, settings: {preset}", fontsize=10)
+                _feature_block(blocks[i][j], here, columns)
+    figure.suptitle("First-layer features (grey: 0; white and black: the largest weight of the image)", fontsize=11)
+    figure.savefig(path, dpi=_DPI)
+    return path
+
+
+def _feature_block(block: Any, here: Sequence[tuple[Group, Finished]], columns: int) -> None:
+    """One row of images an epsilon; above them the digits for which these units weigh most, where the runs say so."""
+    grid = block.subplots(len(here), columns, squeeze=False)
+    for panels, (group, run) in zip(grid, here, strict=True):
         rows = run.result["first_layer"][:columns]
-        scale = max(abs(float(pixel)) for row in rows for pixel in row) or 1.0
-        for panel, row in zip(panels, rows, strict=False):  # a narrow layer leaves places empty
+        scales = [max(abs(float(pixel)) for pixel in row) or 1.0 for row in rows]
+        for panel, row, scale in zip(panels, rows, scales, strict=False):  # a narrow layer leaves places empty
             panel.imshow(_image(row, run.result["image_shape"]), cmap="gray", vmin=-scale, vmax=scale)
         for panel in panels:
             panel.set_axis_off()
         budget = "not private" if math.isinf(group.epsilon) else f"ε = {group.epsilon:g}"
-        label = f"{group.row}\n{budget}, {group.preset}\nmax |w| {scale:.2g}"
+        label = f"{budget}\nmax |w|\n{min(scales):.2g} to {max(scales):.2g}"
         panels[0].text(-0.12, 0.5, label, transform=panels[0].transAxes, ha="right", va="center", fontsize=8)
-    figure.suptitle("First-layer features (grey: 0; white and black: the largest weight of the row)", fontsize=10)
-    figure.savefig(path, dpi=_DPI)
-    return path
+    for panel, digit in zip(grid[0], here[0][1].result.get("digits", ()), strict=False):
+        panel.set_title(f"for {digit}", fontsize=8)
 
 
 def _with_first_layer(finished: Sequence[Finished]) -> list[tuple[Group, Finished]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.data import Dataset, load
@@ -23,17 +22,17 @@ from dpmac.experiments.settings import (
     PUBLISHED,
     SUFFICIENT,
 )
-from dpmac.features.pca import DPPCA, ReleasedPCA
-from dpmac.nets.network import DenseNetwork
+from dpmac.experiments.tasks import train, unit_codes
+from dpmac.features.pca import DPPCA
 from dpmac.privacy.ledger import Ledger
 from dpmac.privacy.noise import NoiseSource, SeededNoise
-from dpmac.training.run import Run
 
 __all__ = ["METRIC", "PUBLISHED", "Job", "jobs", "run_job"]
 
 LINEAR = "linear (DP-PCA)"
 WHOLE = "DP-MAC from DP-PCA"
 STATISTICS = "linear (sufficient statistics)"
+PICTURE = ("first_layer", "digits", "image_shape")
 ONE_RELEASE = {"usps": (LINEAR, WHOLE), "mnist": (STATISTICS,)}
 
 
@@ -78,57 +77,16 @@ def run_job(job: Job, data_path: str | None, device: str = "cpu") -> dict[str, A
         result = _closed_form(job, data, source, ledger)
     elif job.row == STATISTICS:
         result = _statistics(job, data, source, ledger)
-    elif job.table == "mnist":
-        result = _classifier(job, data, source, ledger, device)
     else:
-        result = _autoencoder(job, data, source, ledger, device)
+        recipe = PRESETS[job.preset][job.table, job.row, job.epsilon]
+        result = {**train(recipe, data, source, ledger, device), "recipe": recipe.to_dict()}
+        if job.seed:  # one picture of the features is enough
+            result = {name: value for name, value in result.items() if name not in PICTURE}
     mechanisms = [
         {"label": m.label, "noise_multiplier": m.noise_multiplier, "sample_rate": m.sample_rate, "count": m.count}
         for m in ledger.mechanisms()
     ]
     return {**result, "mechanisms": mechanisms, "delta": DELTA, "seconds": time.perf_counter() - started}
-
-
-def _classifier(job: Job, data: Dataset, source: NoiseSource, ledger: Ledger, device: str) -> dict[str, Any]:
-    """60 components of DP-PCA, then the network; inputs are scaled to one length, each example by itself."""
-    recipe = PRESETS[job.preset][job.table, job.row, job.epsilon]
-    assert recipe.pca_noise is not None
-    pca = DPPCA(60, recipe.pca_noise, normalise=True).fit(data.x_train.to(device), source, ledger)
-    x, x_test = (unit_codes(pca, rows.to(device)) * recipe.input_scale for rows in (data.x_train, data.x_test))
-    labels = torch.eye(10)
-
-    def accuracy(network: DenseNetwork, rows: Tensor, wanted: Tensor) -> float:
-        with torch.no_grad():
-            return float((network(rows.to(network.device)).argmax(dim=1).cpu() == wanted).double().mean())
-
-    def evaluate(network: DenseNetwork) -> Mapping[str, float]:
-        return {
-            "train": 1 - accuracy(network, x[:10_000], data.y_train[:10_000]),
-            "test": 1 - accuracy(network, x_test, data.y_test),
-        }
-
-    trainer = recipe.trainer(60, 10, len(x), DELTA, source, evaluate, device)
-    run = trainer.fit(x, labels[data.y_train], ledger)
-    result = {"metric": accuracy(run.model, x_test, data.y_test), "curve": curve(run), "recipe": recipe.to_dict()}
-    if job.seed == 0:
-        result |= {"first_layer": features(run.model, pca), "image_shape": list(data.shape)}
-    return result
-
-
-def _autoencoder(job: Job, data: Dataset, source: NoiseSource, ledger: Ledger, device: str) -> dict[str, Any]:
-    recipe = PRESETS[job.preset][job.table, job.row, job.epsilon]
-    x, x_test = ((rows - recipe.input_centre) * recipe.input_scale for rows in (data.x_train, data.x_test))
-
-    def error(network: DenseNetwork, rows: Tensor) -> float:
-        with torch.no_grad():
-            rows = rows.to(network.device)
-            return float(0.5 * ((network(rows) - rows) / recipe.input_scale).square().sum(dim=1).mean())
-
-    def evaluate(network: DenseNetwork) -> Mapping[str, float]:
-        return {"train": error(network, x), "test": error(network, x_test)}
-
-    run = recipe.trainer(256, 256, len(x), DELTA, source, evaluate, device).fit(x, x, ledger)
-    return {"metric": error(run.model, x_test), "curve": curve(run), "recipe": recipe.to_dict()}
 
 
 def _closed_form(job: Job, data: Dataset, source: NoiseSource, ledger: Ledger) -> dict[str, Any]:
@@ -148,23 +106,3 @@ def _statistics(job: Job, data: Dataset, source: NoiseSource, ledger: Ledger) ->
     winners = (x_test.double() @ weights[:, :-1].transpose(0, 1) + weights[:, -1]).argmax(dim=1)
     accuracy = float((winners == data.y_test).double().mean())
     return {"metric": accuracy, "curve": [], "recipe": {"pca_noise": first, "noise_multiplier": second, "ridge": 10.0}}
-
-
-def unit_codes(pca: ReleasedPCA, rows: Tensor) -> Tensor:
-    """The codes of ``rows``, each scaled to norm 1 by itself."""
-    codes = pca.transform(rows).float()
-    lengths: Tensor = torch.linalg.vector_norm(codes, dim=1, keepdim=True)
-    return codes / lengths.clamp(min=1e-6)
-
-
-def curve(run: Run) -> list[dict[str, float]]:
-    """Train and test error over epochs. On private rows: for research, and outside the guarantee."""
-    return [{"epoch": r.epoch, "train": r.metrics["train"], "test": r.metrics["test"]} for r in run.history]
-
-
-def features(network: DenseNetwork, pca: ReleasedPCA, count: int = 5) -> list[list[float]]:
-    """The first-layer units that weigh most for digits 0, 3, 5, 6, 8, as images."""
-    first, last = (linear.weight.detach().cpu().double() for linear in (network.linears[0], network.linears[-1]))
-    images = first @ pca.components.cpu()
-    units = [int(last[digit].argmax()) for digit in (0, 3, 5, 6, 8)[:count]]
-    return [[round(float(v), 5) for v in images[unit]] for unit in units]

@@ -139,10 +139,18 @@ def provenance(command: str, device: str) -> dict[str, str]:
         "dpmac": __version__,
         **{name: version(name) for name in ("torch", "dp-accounting", "numpy")},
         "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores{_accelerator(device)}",
         "device": device,
         "command": command,
     }
+
+
+def _accelerator(device: str) -> str:
+    if not device.startswith("cuda"):
+        return ""
+    import torch
+
+    return f", {torch.cuda.get_device_name(device)}" if torch.cuda.is_available() else ""
 
 
 def _identity(job: JobLike | Finished) -> dict[str, Any]:
