@@ -123,7 +123,8 @@ def test_demo_end_to_end(tmp_path):
     (folder,) = (tmp_path / "out").iterdir()
     assert folder.name in done.stdout.replace("\n", "")
     result = json.loads((folder / "result.json").read_text())
-    assert 0.1 < result["test_accuracy"] < result["test_accuracy_not_private"] <= 1
+    for name in ("test_accuracy", "test_accuracy_not_private"):  # fresh noise, few epochs: either may come out ahead
+        assert 0.4 < result[name] <= 1
     statement = json.loads((folder / "statement.json").read_text())
     assert statement["private"]
     assert statement["epsilon"] <= 2.0

@@ -6,12 +6,13 @@ import json
 import math
 import re
 import statistics
+from dataclasses import asdict, astuple
 from pathlib import Path
 
 import pytest
 
 from dpmac.experiments import tables
-from dpmac.experiments.jobs import METRIC, PUBLISHED, jobs
+from dpmac.experiments.jobs import METRIC, PUBLISHED, jobs, recipe_of
 from dpmac.experiments.settings import EPSILONS, PRESETS
 from dpmac.experiments.store import Store
 
@@ -37,11 +38,10 @@ def means(finished):
 
 def test_every_run_is_there_and_is_of_todays_recipe(finished):
     by_key = {(r.table, r.row, r.preset, r.epsilon, r.seed): r for r in finished}
-    assert set(by_key) == {(j.table, j.row, j.preset, j.epsilon, j.seed) for j in EVERYTHING}
-    for (table, row, preset, epsilon, _seed), run in by_key.items():
-        recipe = PRESETS[preset].get((table, row, epsilon))
-        if recipe is not None:
-            assert run.result["recipe"] == json.loads(json.dumps(recipe.to_dict()))
+    assert set(by_key) == {astuple(job) for job in EVERYTHING}
+    for job in EVERYTHING:
+        recipe = asdict(recipe_of(job))
+        assert by_key[astuple(job)].result["recipe"] == json.loads(json.dumps(recipe))
 
 
 def test_one_command_made_them_all(finished):

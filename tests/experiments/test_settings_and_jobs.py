@@ -34,11 +34,12 @@ def test_one_release_rows_meet_their_budgets():
             two = [Mechanism(sigma / math.sqrt(share)), Mechanism(sigma / math.sqrt(1 - share))]
             for mechanisms in ([Mechanism(sigma)], two):
                 assert 0.99 * epsilon < epsilon_of(mechanisms, DELTA) <= epsilon + 1e-9
-    for epsilon, (pca, statistics) in SUFFICIENT.items():
+    for epsilon, choices in SUFFICIENT.items():
+        mechanisms = [Mechanism(choices.pca_noise), Mechanism(choices.noise_multiplier)]
         if math.isinf(epsilon):
-            assert (pca, statistics) == (0.0, 0.0)
-            continue
-        assert 0.99 * epsilon < epsilon_of([Mechanism(pca), Mechanism(statistics)], DELTA) <= epsilon
+            assert {m.noise_multiplier for m in mechanisms} == {0.0}
+        else:
+            assert 0.99 * epsilon < epsilon_of(mechanisms, DELTA) <= epsilon
 
 
 def test_the_published_dp_sgd_has_half_the_noise_and_its_true_epsilon():

@@ -137,6 +137,15 @@ class ClosedFormAutoencoder:
         return out @ self.basis + self.choices.centre
 
 
+@dataclass(frozen=True)
+class Statistics:
+    """A linear classifier's public choices: the noise multipliers of its DP-PCA and of its release, and its ridge."""
+
+    pca_noise: float
+    noise_multiplier: float
+    ridge: float
+
+
 def linear_classifier(
     x: Tensor, labels: Tensor, noise_multiplier: float, ridge: float, source: NoiseSource, ledger: Ledger
 ) -> Tensor:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.data import Dataset, load
-from dpmac.experiments.closed_form import ClosedForm, linear_classifier
+from dpmac.experiments.closed_form import ClosedForm, Statistics, linear_classifier
+from dpmac.experiments.recipe import Recipe
 from dpmac.experiments.settings import (
     CLOSED_FORMS,
     DELTA,
@@ -27,7 +28,7 @@ from dpmac.features.pca import DPPCA
 from dpmac.privacy.ledger import Ledger
 from dpmac.privacy.noise import NoiseSource, SeededNoise
 
-__all__ = ["METRIC", "PUBLISHED", "Job", "jobs", "run_job"]
+__all__ = ["METRIC", "PUBLISHED", "Job", "jobs", "recipe_of", "run_job"]
 
 LINEAR = "linear (DP-PCA)"
 WHOLE = "DP-MAC from DP-PCA"
@@ -67,42 +68,48 @@ def jobs(table: str, preset: str, runs: int, epsilons: Sequence[float] | None = 
     return [Job(table, row, preset, epsilon, seed) for row, epsilon in rows for seed in range(runs)]
 
 
+def recipe_of(job: Job) -> Recipe | ClosedForm | Statistics:
+    """Every public choice of a run."""
+    if job.row == STATISTICS:
+        return SUFFICIENT[job.epsilon]
+    if job.row == WHOLE:
+        return CLOSED_FORMS[job.epsilon]
+    if job.row == LINEAR:  # plain DP-PCA: no public basis, nothing but the one release
+        return ClosedForm(share=1.0, frequencies=256, centre=0.25 if job.epsilon <= 1 else 0.15)
+    return PRESETS[job.preset][job.table, job.row, job.epsilon]
+
+
 def run_job(job: Job, data_path: str | None, device: str = "cpu") -> dict[str, Any]:
     """Do one run and say what came of it, in plain values."""
     started = time.perf_counter()
-    data = load(job.table, data_path)
+    data, recipe, ledger = load(job.table, data_path), recipe_of(job), Ledger()
     source = SeededNoise(job.seed, f"/{job.table}/{job.row}/{job.preset}/{job.epsilon:g}")
-    ledger = Ledger()
-    if job.row in (LINEAR, WHOLE):
-        result = _closed_form(job, data, source, ledger)
-    elif job.row == STATISTICS:
-        result = _statistics(job, data, source, ledger)
-    else:
-        recipe = PRESETS[job.preset][job.table, job.row, job.epsilon]
-        result = {**train(recipe, data, source, ledger, device), "recipe": recipe.to_dict()}
+    if isinstance(recipe, Recipe):
+        result = train(recipe, data, source, ledger, device)
         if job.seed:  # one picture of the features is enough
             result = {name: value for name, value in result.items() if name not in PICTURE}
+    elif isinstance(recipe, ClosedForm):
+        result = {"metric": _closed_form(recipe, GAUSSIAN[job.epsilon], data, source, ledger), "curve": []}
+    else:
+        result = {"metric": _statistics(recipe, data, source, ledger), "curve": []}
     mechanisms = [
         {"label": m.label, "noise_multiplier": m.noise_multiplier, "sample_rate": m.sample_rate, "count": m.count}
         for m in ledger.mechanisms()
     ]
-    return {**result, "mechanisms": mechanisms, "delta": DELTA, "seconds": time.perf_counter() - started}
+    said = {"recipe": asdict(recipe), "mechanisms": mechanisms, "delta": DELTA}
+    return {**result, **said, "seconds": time.perf_counter() - started}
 
 
-def _closed_form(job: Job, data: Dataset, source: NoiseSource, ledger: Ledger) -> dict[str, Any]:
-    choices = CLOSED_FORMS[job.epsilon]
-    if job.row == LINEAR:  # plain DP-PCA: no public basis, nothing but the one release
-        choices = ClosedForm(share=1.0, frequencies=256, centre=0.25 if job.epsilon <= 1 else 0.15)
-    model = choices.fit(data.x_train, GAUSSIAN[job.epsilon], source, ledger)
-    error = float(0.5 * (model.reconstruct(data.x_test) - data.x_test).square().sum(dim=1).mean())
-    return {"metric": error, "curve": [], "recipe": vars(choices)}
+def _closed_form(recipe: ClosedForm, sigma: float, data: Dataset, source: NoiseSource, ledger: Ledger) -> float:
+    model = recipe.fit(data.x_train, sigma, source, ledger)
+    return float(0.5 * (model.reconstruct(data.x_test) - data.x_test).square().sum(dim=1).mean())
 
 
-def _statistics(job: Job, data: Dataset, source: NoiseSource, ledger: Ledger) -> dict[str, Any]:
-    first, second = SUFFICIENT[job.epsilon]
-    pca = DPPCA(60, first, normalise=True).fit(data.x_train, source, ledger)
+def _statistics(recipe: Statistics, data: Dataset, source: NoiseSource, ledger: Ledger) -> float:
+    pca = DPPCA(60, recipe.pca_noise, normalise=True).fit(data.x_train, source, ledger)
     x, x_test = (unit_codes(pca, rows) for rows in (data.x_train, data.x_test))
-    weights = linear_classifier(x, torch.eye(10)[data.y_train], second, 10.0, source.spawn("statistics"), ledger)
+    labels = torch.eye(10)[data.y_train]
+    draw = source.spawn("statistics")
+    weights = linear_classifier(x, labels, recipe.noise_multiplier, recipe.ridge, draw, ledger)
     winners = (x_test.double() @ weights[:, :-1].transpose(0, 1) + weights[:, -1]).argmax(dim=1)
-    accuracy = float((winners == data.y_test).double().mean())
-    return {"metric": accuracy, "curve": [], "recipe": {"pca_noise": first, "noise_multiplier": second, "ridge": 10.0}}
+    return float((winners == data.y_test).double().mean())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from dpmac.experiments.closed_form import ClosedForm
+from dpmac.experiments.closed_form import ClosedForm, Statistics
 from dpmac.experiments.recipe import Recipe
 
 DELTA = 1e-5
@@ -123,6 +123,10 @@ CLOSED_FORMS = {
     8.0: ClosedForm(0.3, frequencies=180, bandwidth=4.0, threshold=2.5, ridge=30.0),
     math.inf: ClosedForm(0.5, frequencies=256, bandwidth=4.0, threshold=1e6, ridge=20.0),
 }
-# DP-PCA and sufficient statistics of the linear MNIST classifier: their two noise multipliers
-SUFFICIENT = {0.5: (16.0, 7.8284), 2.0: (6.0, 2.1140), 8.0: (3.0, 0.6127), math.inf: (0.0, 0.0)}
+SUFFICIENT = {
+    0.5: Statistics(16.0, 7.8284, 100.0),
+    2.0: Statistics(6.0, 2.1140, 30.0),
+    8.0: Statistics(3.0, 0.6127, 1.0),
+    math.inf: Statistics(0.0, 0.0, 1.0),
+}
 PRESETS: dict[str, dict[tuple[str, str, float], Recipe]] = {"paper": _paper(), "tight": TIGHT}
