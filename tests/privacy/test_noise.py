@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 
 import pytest
@@ -10,6 +11,7 @@ from scipy import stats
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import SeededNoise, SystemNoise, noise_source
+from dpmac.privacy.noise import shuffled
 
 SOURCES = [SystemNoise(), SeededNoise(7)]
 DRAWS = 400_000
@@ -101,3 +103,18 @@ def test_the_far_tail_is_as_fine_as_the_middle(monkeypatch):
 def test_large_seeds_are_all_different():
     draws = {SeededNoise(seed).uniform(1).item() for seed in (5, 5 + 2**32, 5 + 2**40, 2**53 + 1, 2**53 + 3, 2**63 - 1)}
     assert len(draws) == 6
+
+
+def test_orders_are_uniform_and_keys_that_meet_are_drawn_again():
+    source = SeededNoise(9)
+    counts = collections.Counter(tuple(shuffled(4, source).tolist()) for _ in range(24_000))
+    assert len(counts) == 24
+    assert stats.chisquare(list(counts.values())).pvalue > 1e-6
+
+    class Keys(SystemNoise):
+        given = iter([[0.5, 0.5, 0.1], [0.3, 0.2, 0.1]])
+
+        def uniform(self, count):
+            return torch.tensor(next(self.given)[:count])
+
+    assert shuffled(3, Keys()).tolist() == [2, 1, 0]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import math
+import statistics
 
 import pytest
 import torch
+from scipy import stats
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import (
@@ -144,12 +146,11 @@ def test_a_broken_promise_releases_and_charges_nothing(excess):
 
     def too_much(x):
         part = DensePart(torch.full((len(x), 1), math.sqrt(0.5) * (1 - SLACK), dtype=torch.float64))
-        last = part.values.clone()
-        last[3] *= excess  # a real row: the filling is dropped
+        last = torch.where(x == 3, part.values * excess, part.values)  # one real row: empty places are dropped
         return [part, DensePart(last)]
 
     with pytest.raises(BrokenPromiseError, match="nothing was released"):
-        go(partitions, too_much, ledger=ledger)
+        go(partitions, too_much, ledger=ledger, rows=torch.arange(4.0, dtype=torch.float64)[:, None])
     assert len(ledger) == 0
 
 
@@ -263,13 +264,42 @@ def test_every_block_has_one_public_shape_and_the_filling_adds_nothing():
     assert shapes == {(64, 1)}
 
 
-def test_the_block_size_depends_on_public_numbers_alone():
+def test_the_block_size_is_the_least_that_makes_few_equal_blocks():
     from dpmac.privacy.release import block_size
 
-    assert block_size(1000, None) == 1152  # 1000 + 4 sqrt(1000), up to a multiple of 64
-    assert block_size(1000, 100) == 128
-    assert block_size(1e6, None) == 4096
-    assert block_size(1e-6, None) == 64
+    assert block_size(1300, None) == 1344  # all in one, up to a multiple of 64
+    assert block_size(1300, 100) == 128
+    assert block_size(8300, None) == 2816  # three blocks, not two full ones and a bit
+    assert block_size(1, None) == 64
+    for capacity in (1, 63, 64, 65, 4095, 4096, 4097, 100_001):
+        for micro in (None, 1, 100, 5000):
+            size = block_size(capacity, micro)
+            assert size % 64 == 0
+            assert size <= (4096 if micro in (None, 5000) else 64 * math.ceil(micro / 64))
+
+
+def test_a_kernel_that_rounds_by_place_moves_no_other_row():
+    """The attack of two reviews: rows whose share flips its sign with its place, beside one row that comes or goes.
+
+    Over all places that a row can have, the others' shares add up to the same law; with rows packed in order, the
+    row at the front shifted all others by one place, and the sum by their number.
+    """
+    signs = torch.tensor([1.0, -1.0] * 32, dtype=torch.float64)[:, None]
+
+    def by_place(x):
+        return [DensePart(0.5 * signs[: len(x)] * (x == 1).double())]
+
+    def law(rows):
+        table = torch.tensor(rows, dtype=torch.float64)[:, None]
+        sums = [
+            go([Partition("a", (1,), 1.0)], by_place, rows=table, sigma=0.0, source=SeededNoise(seed))[0]
+            for seed in range(300)
+        ]
+        return [float(s) for s in sums]
+
+    with_it, without = law([2.0] + [1.0, 2.0] * 20), law([1.0, 2.0] * 20)
+    assert stats.ks_2samp(with_it, without).pvalue > 1e-6
+    assert statistics.pstdev(with_it) > 0.5  # the places do vary
 
 
 def test_more_rows_than_the_rounding_argument_covers_are_refused(monkeypatch):

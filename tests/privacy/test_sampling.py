@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import copy
+import itertools
 import math
 import pickle
 
@@ -66,9 +68,9 @@ def test_bad_rates_are_named(rate):
 def test_a_batch_is_spent_once_and_hides_its_size():
     rows = PrivateRows(torch.arange(10.0)[:, None])
     batch = rows.sample(PoissonSampler(10, 0.5, SeededNoise(0)))
-    list(batch.spend(4))
+    list(batch.spend(4, SeededNoise(1)))
     with pytest.raises(RuntimeError, match="already released"):
-        batch.spend(4)
+        batch.spend(4, SeededNoise(1))
     with pytest.raises(TypeError):
         len(batch)
     assert batch.sample_rate == 0.5
@@ -82,13 +84,69 @@ def test_a_batch_cannot_be_copied_to_be_spent_twice():
 
 
 @given(size=st.integers(1, 15))
-def test_blocks_cover_the_same_rows_and_all_have_one_shape(size):
-    table = torch.arange(30.0).reshape(10, 3)
-    blocks = list(PrivateRows(table, table[:, :1]).everything().spend(size))
+def test_blocks_hold_every_row_once_and_all_have_one_shape(size):
+    table = torch.arange(1.0, 31.0).reshape(10, 3)
+    blocks = list(PrivateRows(table, table[:, :1]).everything().spend(size, SeededNoise(size)))
     assert {x.shape for (x, _), _ in blocks} == {(size, 3)}
-    assert torch.equal(torch.cat([x[real] for (x, _), real in blocks]), table)
-    assert torch.equal(torch.cat([y[real] for (_, y), real in blocks]), table[:, :1])
+    assert len(blocks) == math.ceil(10 / size)
+    found = torch.cat([x[real] for (x, _), real in blocks])
+    assert torch.equal(found[found[:, 0].argsort()], table)
+    assert torch.equal(torch.cat([y[real] for (_, y), real in blocks]), found[:, :1])
     assert all(not x[~real].any() for (x, _), real in blocks)
+
+
+@pytest.mark.parametrize(("n", "rate"), [(1, 1e-6), (50, 0.9), (1000, 0.02), (100_000, 0.01), (60_000, 0.13), (7, 1.0)])
+def test_the_capacity_is_public_and_exceeded_once_in_2_to_the_80(n, rate):
+    sampler = PoissonSampler(n, rate, SeededNoise(0))
+    rows = PrivateRows(torch.zeros(n, 1))
+    batches = [rows.sample(sampler) for _ in range(3)]
+    assert len({batch.capacity for batch in batches}) == 1
+    assert len({sum(len(real) for _, real in batch.spend(64, SeededNoise(0))) for batch in batches}) == 1
+    capacity = batches[0].capacity
+    assert stats.binom.sf(capacity, n, rate) <= 2.0**-80  # chance of more rows than that
+    assert n * rate <= capacity <= min(n, n * rate + 60 + 12 * math.sqrt(n * rate))
+
+
+def test_a_sample_beyond_the_capacity_loses_no_row(monkeypatch):
+    monkeypatch.setattr(sampling_module, "_OVERFLOW", 0.0)
+    batch = PrivateRows(torch.ones(1000, 1)).sample(PoissonSampler(1000, 0.5, SeededNoise(5)))
+    assert batch.capacity == 500
+    counts = [int(x.sum()) for (x,), _ in batch.spend(64, SeededNoise(0))]
+    drawn = len(PoissonSampler(1000, 0.5, SeededNoise(5)).draw())
+    assert drawn > 500
+    assert sum(counts) == drawn
+
+
+class Keys(SystemNoise):
+    """Gives the sort keys it was told to, one list a call."""
+
+    def __init__(self, *keys):
+        self.keys = list(keys)
+
+    def uniform(self, count):
+        assert len(self.keys[0]) == count
+        return torch.tensor(self.keys.pop(0), dtype=torch.float64)
+
+
+def places_of(rows, keys):
+    """Where each value of the table ``rows`` lies, when the keys of the four places are ``keys``."""
+    blocks = PrivateRows(torch.tensor(rows)[:, None]).everything().spend(4, Keys(keys))
+    (((table,), _),) = blocks
+    return {float(value): place for place, value in enumerate(table.flatten()) if value}
+
+
+def test_the_places_of_other_rows_have_the_same_law_with_and_without_a_row():
+    """All 24 orders of 4 places: whichever row goes, the others' places are as often what they were."""
+    orders = list(itertools.permutations([0.1, 0.2, 0.3, 0.4]))
+    for gone in (1.0, 2.0, 3.0):
+        others = [value for value in (1.0, 2.0, 3.0) if value != gone]
+
+        def law(rows, others=others):
+            seen = (places_of(rows, keys) for keys in orders)
+            return collections.Counter(tuple(places[value] for value in others) for places in seen)
+
+        assert law([1.0, 2.0, 3.0]) == law(others)
+        assert set(law(others).values()) == {2}  # 12 pairs of places, equally likely
 
 
 def test_tables_that_do_not_fit_are_refused():

@@ -124,3 +124,11 @@ class SeededNoise:
 def noise_source(random_state: int | None) -> NoiseSource:
     """Operating-system entropy for ``None``, a replayable generator for a number."""
     return SystemNoise() if random_state is None else SeededNoise(random_state)
+
+
+def shuffled(count: int, source: NoiseSource) -> Tensor:
+    """0 .. ``count`` - 1 in an order drawn uniformly from all orders. (Keys that meet are drawn again, all of them.)"""
+    while True:
+        keys, order = torch.sort(source.uniform(count))
+        if bool((keys[1:] > keys[:-1]).all()):
+            return order

@@ -10,13 +10,15 @@ removing one example.
 2. The bound keeps its promise; this is checked here, on every example, before anything is summed.
 
 Floating point. Sums are made in double precision over blocks of bounded length and the bounds leave room for their
-rounding (see ``bound.SLACK``). The noisy sum is then snapped to a grid of about a millionth of the noise's
-standard deviation, which removes the low bits in which floating-point Gaussians are known to betray their argument.
-This is a mitigation, not a proof: an exact one would need a discrete Gaussian. A row's own numbers must not depend on
-how many rows stand beside it, and matrix kernels choose their order of summation by shape; so all blocks have one
-public shape. What is left, and not proved away, is that some kernels round a row differently at another place in the
-block: a difference of the unit roundoff, which a discontinuity (ReLU's f' at 0) could enlarge for rows made to sit
-exactly on it. The statement lists rounding among what is not covered.
+rounding (see ``bound.SLACK``). A row's own numbers are rounded too, and matrix kernels round by shape and by place: a
+row that moved because another came or went could change, by much where it sits on a discontinuity (ReLU's f' at 0). So
+shapes are public and places are drawn at random, by a law under which no row's place depends on the others
+(:meth:`Batch.spend`). What is assumed of the kernels is only that the numbers at one place do not depend on the
+*values* at other places; a test changes one row, outrageously, and sees no bit of another change.
+
+The noisy sum is snapped to a grid of about a millionth of the noise's standard deviation, which removes the low bits in
+which floating-point Gaussians are known to betray their argument. This is a mitigation, not a proof: an exact one
+would need a discrete Gaussian. The statement lists it among what is not covered.
 """
 
 from __future__ import annotations
@@ -64,13 +66,14 @@ def release(
     Gaussian noise of standard deviation ``noise_multiplier * partition.scale`` is added to every coordinate (and
     symmetric partitions are then averaged with their transpose). The event is in the ledger (and on disk, if the ledger
     has a file) before any noise is drawn, so what raises earlier releases and charges nothing, and what raises later is
-    charged all the same. An empty batch gives pure noise. ``micro_batch`` is the number of rows taken at a time,
-    rounded up to a multiple of 64; ``contribute`` always gets full blocks (see :meth:`Batch.spend`).
+    charged all the same. An empty batch gives pure noise. ``micro_batch`` is the number of rows taken at a time at
+    most, rounded up to a multiple of 64; ``contribute`` always gets full blocks (see :meth:`Batch.spend`), which hold
+    zeros where there is no row.
 
     With ``noise_multiplier=0`` the sums are exact, and the ledger says that nothing is private any more.
     """
     _check_arguments(batch, partitions, noise_multiplier, divisor, micro_batch)
-    totals = _sums(batch, contribute, partitions, micro_batch)
+    totals = _sums(batch, contribute, partitions, source, micro_batch)
     ledger.append(
         Entry(
             label=label,
@@ -87,34 +90,38 @@ def release(
 
 
 def _sums(
-    batch: Batch, contribute: Contribute, partitions: Sequence[Partition], micro_batch: int | None
+    batch: Batch,
+    contribute: Contribute,
+    partitions: Sequence[Partition],
+    source: NoiseSource,
+    micro_batch: int | None,
 ) -> list[Tensor]:
     """Exact sums of the checked parts, in blocks of at most MAX_BLOCK rows whatever the micro-batch is."""
 
     def zeros() -> list[Tensor]:
         return [torch.zeros(p.shape, dtype=torch.float64, device=batch.device) for p in partitions]
 
-    size = block_size(batch.expected_rows, micro_batch)
+    size = block_size(batch.capacity, micro_batch)
     totals, block, filled = zeros(), zeros(), 0
-    for rows, real in batch.spend(size):
+    for rows, real in batch.spend(size, source.spawn("places")):
         if filled + size > MAX_BLOCK:
             totals, block, filled = [t + b for t, b in zip(totals, block, strict=True)], zeros(), 0
         raw = contribute(*rows)
         _check_kinds(raw, partitions, size)
-        parts = [part.scaled(real.double()) for part in raw]  # what the filling contributed is dropped
+        parts = [part.scaled(real.double()) for part in raw]  # what empty places contributed is dropped
         _check_promise(parts, partitions)
         block = [b + part.total() for b, part in zip(block, parts, strict=True)]
         filled += size
     return [t + b for t, b in zip(totals, block, strict=True)]
 
 
-def block_size(expected_rows: float, micro_batch: int | None) -> int:
-    """Rows in a block: the micro-batch, or enough for all but one in ten thousand samples of the expected size.
+def block_size(capacity: int, micro_batch: int | None) -> int:
+    """Rows in a block: all there is room for in as few equal blocks as the micro-batch and MAX_BLOCK allow.
 
     Depends on public numbers only. A multiple of 64, where matrix kernels have no remainders to treat apart.
     """
-    wanted = micro_batch or expected_rows + 4.0 * math.sqrt(expected_rows)
-    return min(64 * math.ceil(wanted / 64), MAX_BLOCK)
+    most = MAX_BLOCK if micro_batch is None else min(64 * math.ceil(micro_batch / 64), MAX_BLOCK)
+    return 64 * math.ceil(capacity / math.ceil(capacity / most) / 64)
 
 
 def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bool) -> Tensor:

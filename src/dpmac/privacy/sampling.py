@@ -8,6 +8,7 @@ rows would need another theorem.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,9 +16,10 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.privacy.noise import NoiseSource
+from dpmac.privacy.noise import NoiseSource, shuffled
 
 MIN_RATE = 1e-9
+_OVERFLOW = 80 * math.log(2)  # a sample finds no room with a chance below exp(-_OVERFLOW)
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
 
 
@@ -62,12 +64,22 @@ class Batch:
     def device(self) -> torch.device:
         return self._columns[0].device
 
-    def spend(self, size: int) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
-        """The rows in blocks of exactly ``size``, each with a mask of what is real; nothing at all for an empty batch.
+    @property
+    def capacity(self) -> int:
+        """Rows there is room for, a public number. Less than one sample in 2**80 is larger (Bernstein's inequality)."""
+        n, rate = len(self._columns[0]), self.sample_rate
+        spread = _OVERFLOW / 3 + math.sqrt((_OVERFLOW / 3) ** 2 + 2 * _OVERFLOW * n * rate * (1 - rate))
+        return n if rate == 1 else min(n, math.ceil(n * rate + spread))
 
-        The last block is filled up with zero rows, so that every block has one public shape: matrix kernels choose
-        their order of summation by shape, and the number of rows must not reach any other row's rounding. Only
-        :func:`release` calls this, and it drops what the filling contributes.
+    def spend(self, size: int, source: NoiseSource) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
+        """The rows at random places in blocks of exactly ``size``, each block with a mask of what is real.
+
+        How many blocks there are, and their shape, follows from public numbers; places without a row hold zeros. Matrix
+        kernels may round a row differently at another place or in another shape, so neither may depend on other rows.
+        A row's place does not: the places of m rows are drawn from all places without replacement, and the places
+        of any m - 1 of them have the very law they would have without the last. So the row that comes or goes finds
+        all others where they are. (A sample beyond the capacity gets more blocks; see :attr:`capacity`.) Only
+        :func:`release` calls this, and it drops what empty places contribute.
         """
         if self._spent:
             raise RuntimeError(
@@ -75,25 +87,27 @@ class Batch:
                 "assumes: draw a fresh batch, or put all parts into one release"
             )
         self._spent = True
-        return self._blocks(size)
+        return self._blocks(size, source)
 
     def __reduce__(self) -> str:
         raise TypeError("a batch cannot be copied or pickled: its rows may be released only once")
 
-    def _blocks(self, size: int) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
-        total = len(self._columns[0]) if self._indices is None else len(self._indices)
-        for start in range(0, total, size):
-            chosen = slice(start, start + size) if self._indices is None else self._indices[start : start + size]
-            block = tuple(column[chosen] for column in self._columns)
-            real = torch.arange(size, device=self.device) < len(block[0])
-            yield tuple(_filled(column, size) for column in block), real
+    def _blocks(self, size: int, source: NoiseSource) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
+        drawn = torch.arange(len(self._columns[0])) if self._indices is None else self._indices.cpu()
+        places = size * math.ceil(max(self.capacity, len(drawn), 1) / size)
+        row_at = torch.full((places,), -1)
+        row_at[shuffled(places, source)[: len(drawn)]] = drawn
+        row_at = row_at.to(self.device)
+        for start in range(0, places, size):
+            chosen = row_at[start : start + size]
+            real = chosen >= 0
+            yield tuple(_gathered(column, chosen, real) for column in self._columns), real
 
 
-def _filled(column: Tensor, size: int) -> Tensor:
-    """``column`` with zero rows added at the end, up to ``size`` rows."""
-    if len(column) == size:
-        return column
-    return torch.cat([column, column.new_zeros(size - len(column), *column.shape[1:])])
+def _gathered(column: Tensor, chosen: Tensor, real: Tensor) -> Tensor:
+    """The ``chosen`` rows of ``column``, and zeros where there is none."""
+    rows = column[chosen.clamp(min=0)]
+    return torch.where(real.reshape(-1, *[1] * (rows.dim() - 1)), rows, 0)
 
 
 class PrivateRows:

@@ -20,7 +20,7 @@ NOT_COVERED = (
     "other releases from the same rows, such as a second training: put them into one ledger to compose them;",
     "the number of rows and of columns, which are treated as public;",
     "error messages and progress shown to whoever holds the data, and side channels such as timing;",
-    "the rounding of floating-point arithmetic: kept small, but a row made to sit on a discontinuity could use it.",
+    "the rounding of the noise: floating-point numbers on a fine grid stand for exact Gaussian ones.",
 )
 
 
