@@ -87,7 +87,8 @@ def test_bad_budgets_end_with_one_clear_line(arguments, message):
 
 
 def test_help_teaches_and_imports_nothing_heavy():
-    for words in ([], ["demo"], ["budget"], ["data"], ["reproduce"], ["version"]):
+    data = [["data", name] for name in ("list", "fetch", "path")]
+    for words in ([], ["demo"], ["budget"], ["data"], *data, ["reproduce"], ["version"]):
         code = (
             "import sys, runpy; sys.argv = ['dpmac', *sys.argv[1:], '--help']\n"
             "try: runpy.run_module('dpmac', run_name='__main__')\n"
@@ -99,6 +100,7 @@ def test_help_teaches_and_imports_nothing_heavy():
         assert done.returncode == 0, done.stderr
         assert "Usage" in done.stdout
     assert "dpmac budget --n 60000" in run("budget", "--help").stdout
+    assert "dpmac data fetch mnist" in run("data", "fetch", "--help").stdout
 
 
 def test_importing_the_package_is_light():

@@ -121,18 +121,3 @@ def test_fetch_that_fails_says_what_was_tried(one_file, tmp_path):
     assert "could not fetch usps_all.mat" in done.stderr
     assert one_file.sha256 in done.stderr
     assert "DPMAC_DATA=FOLDER" in done.stderr
-
-
-def test_help_teaches_and_imports_nothing_heavy():
-    for words in ([], ["list"], ["fetch"], ["path"]):
-        code = (
-            "import sys, runpy; sys.argv = ['dpmac', 'data', *sys.argv[1:], '--help']\n"
-            "try: runpy.run_module('dpmac', run_name='__main__')\n"
-            "except SystemExit as e: assert not e.code\n"
-            "heavy = {'torch', 'dp_accounting', 'sklearn', 'scipy', 'matplotlib', 'numpy'} & set(sys.modules)\n"
-            "assert not heavy, heavy"
-        )
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert "Usage" in done.stdout
-    assert "dpmac data fetch mnist" in run("fetch", "--help").stdout

@@ -6,7 +6,7 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 
 import dpmac.data
 from dpmac.checks import ArgumentError
+from dpmac.cli import display as display_module
 from dpmac.cli import reproduce as command
 from dpmac.experiments.runner import Failure
-from dpmac.experiments.store import Store
+from dpmac.experiments.store import Job, Store
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
 app.command()(command.reproduce)
@@ -26,17 +27,9 @@ FIGURES = {"curves-mnist.png", "curves-usps.png", "expansion.png", "features.png
 EPSILONS = {"mnist": (0.5, 2.0, 8.0), "usps": (1.0, 2.0, 4.0, 8.0, math.inf)}
 
 
-@dataclass(frozen=True)
-class FakeJob:
-    table: str
-    row: str
-    preset: str
-    epsilon: float
-    seed: int
-
-    @property
-    def key(self) -> str:
-        return f"{self.table}-{self.row}-{self.preset}-{self.epsilon:g}-{self.seed}"
+@dataclass
+class FakeRecipe:
+    hidden: tuple[int, ...]
 
 
 class Catalogue(SimpleNamespace):
@@ -47,7 +40,10 @@ class Catalogue(SimpleNamespace):
 
     def jobs(self, table, preset, runs, epsilons=None):
         chosen = [e for e in EPSILONS[table] if epsilons is None or e in epsilons]
-        return [FakeJob(table, row, preset, e, s) for row in ("DP-MAC", "DP-SGD") for e in chosen for s in range(runs)]
+        return [Job(table, row, preset, e, s) for row in ("DP-MAC", "DP-SGD") for e in chosen for s in range(runs)]
+
+    def recipe_of(self, _job):
+        return FakeRecipe((self.size, 2))
 
     def run_job(self, job, data_path, device="cpu"):
         self.calls.append(job.key)
@@ -58,14 +54,19 @@ class Catalogue(SimpleNamespace):
         curve = [{"epoch": e, "train": 1 / e, "test": 1 / e + job.seed / 100} for e in (1.0, 2.0, 3.0)]
         layer = {"first_layer": [[0.1, -0.2, 0.3, 0.4]] * 3, "image_shape": [2, 2]} if job.table == "mnist" else {}
         result = {"metric": 0.9 + job.seed / 100, "curve": curve, "mechanisms": [mechanism], "delta": 1e-5, **layer}
-        return result | {"seconds": 0.1, "recipe": {"sigma": sigma}}
+        return result | {"seconds": 0.1, "recipe": asdict(self.recipe_of(job))}
 
 
 @pytest.fixture
 def catalogue(monkeypatch):
-    fake = Catalogue(calls=[], broken=set(), loaded=[])
+    fake = Catalogue(calls=[], broken=set(), loaded=[], downloads=[], size=3)
     monkeypatch.setattr(command, "_catalogue", lambda: fake)
-    monkeypatch.setattr(dpmac.data, "load", lambda name, path=None: fake.loaded.append((name, path)))
+
+    def load(name, path=None, download=False):
+        fake.loaded.append((name, path))
+        fake.downloads.append(download)
+
+    monkeypatch.setattr(dpmac.data, "load", load)
     return fake
 
 
@@ -101,16 +102,16 @@ def test_both_tables_end_to_end_and_never_twice(catalogue, tmp_path):
 
 def test_one_table_one_epsilon(catalogue, tmp_path):
     run("mnist", "--runs", 1, "--epsilon", 2, "--epsilon", 8, "--out", tmp_path)
-    assert {key.split("-")[0] for key in catalogue.calls} == {"mnist"}
+    assert {key.split("_")[0] for key in catalogue.calls} == {"mnist"}
     assert len(catalogue.calls) == 4
     run("usps", "--runs", 1, "--epsilon", "inf", "--out", tmp_path)
-    assert catalogue.calls[4:] == ["usps-DP-MAC-paper-inf-0", "usps-DP-SGD-paper-inf-0"]
+    assert catalogue.calls[4:] == ["usps_paper_dp-mac_epsinf_seed0", "usps_paper_dp-sgd_epsinf_seed0"]
     assert "USPS" in (tmp_path / "tables.md").read_text()  # beside MNIST, which was there
 
 
 def test_figures_only_redraws(catalogue, tmp_path):
     run("all", "--runs", 1, "--out", tmp_path)
-    (tmp_path / "runs" / "mnist-DP-MAC-paper-2-0.json").write_text("{")
+    (tmp_path / "runs" / "mnist_paper_dp-mac_eps2_seed0.json").write_text("{")
     for name in (*FIGURES, "tables.md"):
         (tmp_path / name).unlink()
     count = len(catalogue.calls)
@@ -118,19 +119,16 @@ def test_figures_only_redraws(catalogue, tmp_path):
     assert len(catalogue.calls) == count
     assert {p.name for p in tmp_path.iterdir()} > FIGURES
     assert "left out, damaged" in done.stderr
-    with pytest.raises(ArgumentError, match="no finished run"):
-        run("figures", "--out", tmp_path / "empty")
-    assert not (tmp_path / "empty").exists()
 
 
 def test_a_failure_is_reported_at_the_end_and_retried(catalogue, tmp_path):
-    catalogue.broken.add("mnist-DP-MAC-paper-0.5-0")
+    catalogue.broken.add("mnist_paper_dp-mac_eps0.5_seed0")
     done = run("mnist", "--runs", 2, "--out", tmp_path, code=1)
     assert len(catalogue.calls) == 12
-    assert "failed: mnist-DP-MAC-paper-0.5-0: RuntimeError: no luck" in done.stderr
+    assert "failed: mnist_paper_dp-mac_eps0.5_seed0: RuntimeError: no luck" in done.stderr
     assert "0.9100 ± - (1)" in done.stdout
     assert json.loads((tmp_path / "results.json").read_text())["failures"] == [
-        {"run": "mnist-DP-MAC-paper-0.5-0", "error": "RuntimeError: no luck"}
+        {"run": "mnist_paper_dp-mac_eps0.5_seed0", "error": "RuntimeError: no luck"}
     ]
     catalogue.broken.clear()
     run("mnist", "--runs", 2, "--out", tmp_path)
@@ -139,10 +137,10 @@ def test_a_failure_is_reported_at_the_end_and_retried(catalogue, tmp_path):
 
 def test_a_damaged_run_is_reported_and_redone(catalogue, tmp_path):
     run("mnist", "--runs", 1, "--out", tmp_path)
-    (tmp_path / "runs" / "mnist-DP-MAC-paper-2-0.json").write_text("{")
+    (tmp_path / "runs" / "mnist_paper_dp-mac_eps2_seed0.json").write_text("{")
     done = run("mnist", "--runs", 1, "--out", tmp_path)
     assert "was damaged, and done again" in done.stderr
-    assert catalogue.calls.count("mnist-DP-MAC-paper-2-0") == 2
+    assert catalogue.calls.count("mnist_paper_dp-mac_eps2_seed0") == 2
 
 
 def test_ctrl_c_says_how_to_go_on(catalogue, tmp_path, monkeypatch):
@@ -207,10 +205,10 @@ def test_help_imports_nothing_heavy():
 
 def test_time_left_knows_that_rows_differ(tmp_path, monkeypatch):
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(command.time, "monotonic", lambda: clock.now)
-    slow, quick = (FakeJob("mnist", row, "paper", 2.0, 0) for row in ("DP-SGD", "DP-MAC"))
-    more = [FakeJob("mnist", "DP-MAC", "paper", 2.0, seed) for seed in range(1, 5)]
-    display = command.Display(Store(tmp_path), show=False)
+    monkeypatch.setattr(display_module.time, "monotonic", lambda: clock.now)
+    slow, quick = (Job("mnist", row, "paper", 2.0, 0) for row in ("DP-SGD", "DP-MAC"))
+    more = [Job("mnist", "DP-MAC", "paper", 2.0, seed) for seed in range(1, 5)]
+    display = display_module.Display(Store(tmp_path), show=False)
     display.begin([slow, quick, *more], 2)
     assert display.time_left() is None
     display.started(quick)
@@ -229,13 +227,13 @@ def test_time_left_knows_that_rows_differ(tmp_path, monkeypatch):
     ("seconds", "words"), [(0.2, "1 s"), (90, "90 s"), (91, "2 min"), (3600, "1 h 00 min"), (7321, "2 h 03 min")]
 )
 def test_times_are_spoken(seconds, words):
-    assert command._spoken(seconds) == words
+    assert display_module._spoken(seconds) == words
 
 
 def test_a_bar_on_a_terminal_and_lines_elsewhere(tmp_path, capsys):
-    jobs = [FakeJob("mnist", "DP-MAC", "paper", 2.0, seed) for seed in range(2)]
+    jobs = [Job("mnist", "DP-MAC", "paper", 2.0, seed) for seed in range(2)]
     for show in (True, False):
-        with command.Display(Store(tmp_path), show=show) as display:
+        with display_module.Display(Store(tmp_path), show=show) as display:
             display.begin(jobs, 1)
             display.started(jobs[0])
             display.finished(jobs[0], 1.0)
@@ -245,3 +243,62 @@ def test_a_bar_on_a_terminal_and_lines_elsewhere(tmp_path, capsys):
         assert "2/2" in shown.err
         assert "1 failed" in shown.err
         assert ("FAILED: no luck" in shown.err) != show
+
+
+@pytest.mark.parametrize("what", ["mnist", "figures"])
+def test_a_folder_that_cannot_be_written_to_is_said_before_any_run(catalogue, tmp_path, what):
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ArgumentError, match=r"--out=.*file.*can be written to"):
+            run(what, "--runs", 1, "--out", place)
+    assert not catalogue.calls
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_every_epsilon_must_be_of_some_row_and_a_refusal_makes_no_folder(catalogue, tmp_path):
+    with pytest.raises(ArgumentError, match=r"--epsilon=3\.0: no row of usps"):
+        run("usps", "--epsilon", 1, "--epsilon", 3, "--out", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    run("all", "--epsilon", 0.5, "--epsilon", 1, "--runs", 1, "--out", tmp_path / "new")  # one of each table
+    assert not catalogue.broken
+
+
+def test_runs_of_other_settings_are_kept_and_named(catalogue, tmp_path):
+    command_line = ("mnist", "--epsilon", 2, "--runs", 1, "--out", tmp_path)
+    assert "other settings" not in run(*command_line).stderr
+    assert "other settings" not in run(*command_line).stderr
+    catalogue.size = 4
+    said = run(*command_line).stderr
+    assert "2 finished runs" in said
+    assert "mnist_paper_dp-mac_eps2_seed0 and others; move them away" in said
+    assert len(catalogue.calls) == 2
+    run("mnist", "--epsilon", 2, "--runs", 2, "--out", tmp_path)  # the second seed is of the new settings
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert all(row["mixed_recipes"] for row in results["tables"]["mnist"]["rows"])
+    assert "MIXED" in (tmp_path / "tables.md").read_text()
+
+
+def test_what_is_no_run_of_the_tables_is_left_out(catalogue, tmp_path):
+    run("mnist", "--epsilon", 2, "--runs", 1, "--out", tmp_path)
+    before = (tmp_path / "tables.md").read_text()
+    Store(tmp_path).save(Job("mnist", "DP-MAC", "search", 2.0, 0), {"metric": 0.5})
+    assert "left out, no run of these tables: 1 files" in run("figures", "--out", tmp_path).stderr
+    assert (tmp_path / "tables.md").read_text() == before
+
+
+def test_without_a_run_there_is_still_the_figure_that_needs_none(catalogue, tmp_path):
+    said = run("figures", "--out", tmp_path / "new").stdout
+    assert "No run is finished yet: dpmac reproduce all makes them" in said
+    assert (tmp_path / "new" / "expansion.png").stat().st_size > 10_000
+
+
+def test_data_are_downloaded_only_if_asked(catalogue, tmp_path):
+    run("mnist", "--epsilon", 2, "--runs", 1, "--out", tmp_path / "a")
+    run("mnist", "--epsilon", 2, "--runs", 1, "--out", tmp_path / "b", "--download")
+    assert catalogue.downloads == [False, True]
+
+
+def test_a_device_that_keeps_no_numbers_is_refused(catalogue, tmp_path):
+    with pytest.raises(ArgumentError, match="--device='meta'"):
+        run("mnist", "--device", "meta", "--out", tmp_path)
+    assert not catalogue.calls

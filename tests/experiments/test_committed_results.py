@@ -96,6 +96,19 @@ def test_the_readmes_figures_are_the_means(means):
     assert shown(ROOT / "README.md", "DP-MAC from DP-PCA") == private("usps", "DP-MAC from DP-PCA", 2)
 
 
+def test_the_pages_epsilons_are_the_true_ones_rounded_up(finished):
+    """The paper's own settings, dearest first, as they stand in the page's prose."""
+    page = " ".join((RESULTS / "README.md").read_text().split())
+    for table, row, words in (
+        ("mnist", "DP-MAC", "epsilon {} on MNIST"),
+        ("usps", "DP-MAC", "and {} on USPS"),
+        ("usps", "DP-SGD as published", "its true epsilon, {} for"),
+    ):
+        groups = [g for g in tables.groups(finished, table) if (g.row, g.preset) == (row, "paper")]
+        private = sorted((g for g in groups if math.isfinite(g.epsilon)), key=lambda g: -g.epsilon)
+        assert words.format(" / ".join(tables.ceiling(g.true_epsilon) for g in private)) in page
+
+
 def test_what_was_to_be_reached_is_reached(means):
     for epsilon, accuracy in ((0.5, 0.925), (2.0, 0.955), (8.0, 0.97)):
         assert means["mnist", "tight", "DP-MAC", epsilon] >= accuracy

@@ -131,7 +131,7 @@ def test_columns_are_aligned_and_nothing_gives_a_sentence():
     text = tables.markdown([make_run(), make_run(row="linear (sufficient statistics)")], PUBLISHED, METRIC)
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len({len(line) for line in lines}) == 1
-    assert tables.markdown([], PUBLISHED, METRIC) == "No run is finished yet.\n"
+    assert tables.markdown([], PUBLISHED, METRIC) == "No run is finished yet: dpmac reproduce all makes them.\n"
 
 
 def test_runs_of_different_recipes_are_not_passed_over():

@@ -7,6 +7,7 @@ import sys
 import typer
 
 from dpmac.cli import budget, data, demo, reproduce, version
+from dpmac.cli.text import flowing
 
 app = typer.Typer(
     name="dpmac",
@@ -17,10 +18,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo.demo)
-app.command("budget")(budget.budget)
-app.command("reproduce")(reproduce.reproduce)
-app.command("version")(version.version)
+for command in (demo.demo, budget.budget, reproduce.reproduce, version.version):
+    app.command(command.__name__, help=flowing(command.__doc__))(command)
 app.add_typer(data.data_app, name="data")
 
 

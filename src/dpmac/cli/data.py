@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from dpmac.cli.text import flowing
+
 data_app = typer.Typer(
     name="data",
     help="Public datasets to try the package on: list them, fetch them, find them.\n\n"
@@ -23,7 +25,6 @@ data_app = typer.Typer(
 Name = Annotated[str, typer.Argument(help="digits, mnist, fashion-mnist or usps.", metavar="NAME")]
 
 
-@data_app.command("list")
 def list_() -> None:
     """Show every dataset: its rows, what it is, and where it was found or how to get it. Downloads nothing."""
     from rich.console import Console
@@ -57,7 +58,6 @@ def _where(name: str) -> str:
         return f"not here: {error.fix[0]}"
 
 
-@data_app.command("fetch")
 def fetch(
     name: Name,
     to: Annotated[
@@ -81,7 +81,6 @@ def fetch(
         typer.echo(str(obtain(name, to=to)))
 
 
-@data_app.command("path")
 def path(name: Name) -> None:
     """Print the folder that a dataset would be read from, its files checked. Ends with code 2 if there is none.
 
@@ -105,3 +104,7 @@ def _clear_errors() -> Iterator[None]:
     except DataError as error:
         sys.stderr.write(f"dpmac: {error}\n")
         raise typer.Exit(2) from None
+
+
+for name, command in (("list", list_), ("fetch", fetch), ("path", path)):
+    data_app.command(name, help=flowing(command.__doc__))(command)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpmac.experiments.store import Finished
-from dpmac.experiments.tables import Group, Point, groups, mean_curve
+from dpmac.experiments.tables import Group, Point, ceiling, groups, mean_curve
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,7 +63,7 @@ def curves(finished: Sequence[Finished], table: str, metric: str, path: Path) ->
             here = [(group, points) for group, points in followed if (group.preset, group.row) == (preset, row)]
             if here:
                 _panel(panels[i][j], here, colours)
-                panels[i][j].set_title(f"{row}, settings: {preset}", fontsize=10)
+                panels[i][j].set_title(f"{row}, settings: {preset}\n{_true([g for g, _ in here])}", fontsize=9)
             else:
                 panels[i][j].set_axis_off()  # settings that do not have this method
         panels[i][0].set_ylabel("error (1 - accuracy)" if "accuracy" in metric else "error")  # curves are of errors
@@ -77,6 +77,12 @@ def curves(finished: Sequence[Finished], table: str, metric: str, path: Path) ->
     figure.suptitle(f"{table.upper()}: mean of {count}, ±1 standard deviation")
     figure.savefig(path, dpi=_DPI)
     return path
+
+
+def _true(here: Sequence[Group]) -> str:
+    """The true epsilons of some groups, in the order of the stated ones."""
+    private = sorted((group.epsilon, ceiling(group.true_epsilon)) for group in here if math.isfinite(group.epsilon))
+    return "true ε " + " / ".join(true for _, true in private) if private else "not private"
 
 
 def _panel(axes: Any, here: Sequence[tuple[Group, list[Point]]], colours: Mapping[float, Any]) -> None:
@@ -118,7 +124,8 @@ def _legend(figure: Any, colours: Mapping[float, Any]) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=c, label="not private" if math.isinf(e) else f"ε = {e:g}") for e, c in colours.items()
+        Line2D([], [], color=c, label="not private" if math.isinf(e) else f"stated ε = {e:g}")
+        for e, c in colours.items()
     ]
     handles += [Line2D([], [], color="gray", label="test"), Line2D([], [], color="gray", label="train", linestyle="--")]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
@@ -164,7 +171,9 @@ def _feature_block(block: Any, here: Sequence[tuple[Group, Finished]], columns: 
             panel.imshow(_image(row, run.result["image_shape"]), cmap="gray", vmin=-scale, vmax=scale)
         for panel in panels:
             panel.set_axis_off()
-        budget = "not private" if math.isinf(group.epsilon) else f"ε = {group.epsilon:g}"
+        budget = "not private"
+        if math.isfinite(group.epsilon):
+            budget = f"stated ε = {group.epsilon:g}\ntrue ε = {ceiling(group.true_epsilon)}"
         label = f"{budget}\nmax |w|\n{min(scales):.2g} to {max(scales):.2g}"
         panels[0].text(-0.12, 0.5, label, transform=panels[0].transAxes, ha="right", va="center", fontsize=8)
     for panel, digit in zip(grid[0], here[0][1].result.get("digits", ()), strict=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from dpmac.experiments.settings import (
     PUBLISHED,
     SUFFICIENT,
 )
+from dpmac.experiments.store import Job
 from dpmac.experiments.tasks import train, unit_codes
 from dpmac.features.pca import DPPCA
 from dpmac.privacy.ledger import Ledger
@@ -35,23 +36,6 @@ WHOLE = "DP-MAC from DP-PCA"
 STATISTICS = "linear (sufficient statistics)"
 PICTURE = ("first_layer", "digits", "image_shape")
 ONE_RELEASE = {"usps": (LINEAR, WHOLE), "mnist": (STATISTICS,)}
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run: a row of a table, at one stated epsilon, with one seed."""
-
-    table: str
-    row: str
-    preset: str
-    epsilon: float
-    seed: int
-
-    @property
-    def key(self) -> str:
-        """A name for its file: unique, and safe on any disk."""
-        row = "".join(c if c.isalnum() else "-" for c in self.row.lower()).strip("-")
-        return f"{self.table}_{self.preset}_{row}_eps{self.epsilon:g}_seed{self.seed}"
 
 
 def jobs(table: str, preset: str, runs: int, epsilons: Sequence[float] | None = None) -> list[Job]:

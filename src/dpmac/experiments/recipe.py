@@ -27,11 +27,11 @@ OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 class Recipe:
     """One training of one network. ``noise_multiplier`` 0 trains without privacy.
 
-    ``method``: "dp-mac" or "dp-sgd". ``zstep``: "fixed" or "adam" (with ``z_lr``, 30 steps). ``bound``: "normalise",
-    "clip" (per layer) or "joint" (flat), at ``threshold``. ``schedule``: "cosine", "constant", or a decay a epoch such
-    as "0.95". ``average``: decay of the moving average of the weights, 0 for none. ``pca_noise``: noise multiplier of
-    the DP-PCA that made the inputs, or None. ``input_centre`` is taken off the inputs
-    and ``input_scale`` multiplies them: public constants both.
+    ``method``: "dp-mac" or "dp-sgd". ``zstep``: "fixed" or "adam" (with ``z_lr``, 30 steps). ``bound``: "clip" (per
+    layer) or "joint" (flat), at ``threshold``, or "normalise", which has no threshold and takes a hundredth of this
+    number as its gamma. ``schedule``: "cosine", "constant", or a decay an epoch such as "0.95". ``average``: decay of
+    the moving average of the weights, 0 for none. ``pca_noise``: noise multiplier of the DP-PCA that made the inputs,
+    or None. ``input_centre`` is taken off the inputs and ``input_scale`` multiplies them: public constants both.
     """
 
     method: str

@@ -13,6 +13,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ _STALE = 3600.0  # seconds after which a temporary file has surely lost its writ
 
 
 class JobLike(Protocol):
-    """What identifies a run; :class:`dpmac.experiments.jobs.Job` is one. ``key`` is unique and safe as a file name."""
+    """What identifies a run; :class:`Job` is one. ``key`` is unique and safe as a file name."""
 
     @property
     def table(self) -> str: ...
@@ -36,6 +37,23 @@ class JobLike(Protocol):
     def seed(self) -> int: ...
     @property
     def key(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: a row of a table, at one stated epsilon, with one seed."""
+
+    table: str
+    row: str
+    preset: str
+    epsilon: float
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """A name for its file: unique, and safe on any disk."""
+        row = "".join(c if c.isalnum() else "-" for c in self.row.lower()).strip("-")
+        return f"{self.table}_{self.preset}_{row}_eps{self.epsilon:g}_seed{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -108,19 +126,24 @@ class Store:
     def sweep(self) -> None:
         """Remove temporary files whose writer was killed long ago; those of a writer at work are left alone."""
         for path in self.runs.glob("*.tmp"):
-            if time.time() - path.stat().st_mtime > _STALE:
-                path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # its writer is done, and has renamed it
+                if time.time() - path.stat().st_mtime > _STALE:
+                    path.unlink()
 
 
 def write_atomically(path: Path, text: str) -> None:
     """``path`` holds all of ``text``, or what it held before: never a part, whenever the process or machine dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # the process's own: two writers do not meet
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())  # or a crash could leave the new name on an empty file
-    os.replace(partial, path)
+    try:
+        with partial.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())  # or a crash could leave the new name on an empty file
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def spelled(epsilon: float) -> float | str:

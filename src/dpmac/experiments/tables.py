@@ -27,6 +27,9 @@ _NOTES = {
 }
 
 
+NEEDED = {"metric", "curve", "mechanisms", "delta"}  # what a run must hold to stand in a table
+
+
 @dataclass(frozen=True)
 class Group:
     """The runs of one row of a table at one epsilon, which differ in their seeds alone."""
@@ -127,7 +130,7 @@ def markdown(finished: Sequence[Finished], published: Published, metric: Mapping
     """Every table that has a run; a sentence if there is none."""
     tables = [t for t in metric if any(run.table == t for run in finished)]
     if not tables:
-        return "No run is finished yet.\n"
+        return "No run is finished yet: dpmac reproduce all makes them.\n"
     return "\n".join(_table(groups(finished, table), table, published, metric[table]) for table in tables)
 
 
@@ -147,6 +150,7 @@ def _table(rows: list[Group], table: str, published: Published, metric: str) -> 
         f"True epsilon: composed from all releases that the runs recorded, at delta = {deltas}, rounded up; adding or "
         "removing one example. Paper: the figure printed there for that stated epsilon; rows marked as quoted are "
         "others' figures that it quotes, and were not run here. std: of the runs, with n - 1.",
+        "All runs are seeded, and their scores and curves are read off rows without any noise: research, not releases.",
         *([_NOTES[table]] if table in _NOTES else []),
         *(f"MIXED: {g.row} ({g.preset}) at {g.epsilon:g} has runs of different recipes." for g in rows if g.mixed),
     ]
@@ -222,6 +226,7 @@ def _row(group: Group, published: Published) -> dict[str, Any]:
         "values": group.values,
         "seconds": [run.result.get("seconds") for run in group.runs],
         "recipe": group.runs[0].result.get("recipe"),
+        "mixed_recipes": group.mixed,
         "mechanisms": group.runs[0].result["mechanisms"],
         "curve": [vars(point) for point in mean_curve(group.runs)],
     }
