@@ -93,7 +93,7 @@ class Batch:
         raise TypeError("a batch cannot be copied or pickled: its rows may be released only once")
 
     def _blocks(self, size: int, source: NoiseSource) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
-        drawn = torch.arange(len(self._columns[0])) if self._indices is None else self._indices.cpu()
+        drawn = torch.arange(len(self._columns[0])) if self._indices is None else self._indices
         places = size * math.ceil(max(self.capacity, len(drawn), 1) / size)
         row_at = torch.full((places,), -1)
         row_at[shuffled(places, source)[: len(drawn)]] = drawn
@@ -126,8 +126,7 @@ class PrivateRows:
         """A fresh Poisson sample, carrying the sampler's rate."""
         if sampler.n != self.n:
             raise ArgumentError("sampler.n", sampler.n, f"the table has {self.n} rows: build the sampler for them")
-        indices = sampler.draw().to(self._columns[0].device)
-        return Batch(self._columns, indices, sampler.rate, sampler.source.seeded)
+        return Batch(self._columns, sampler.draw(), sampler.rate, sampler.source.seeded)
 
     def everything(self) -> Batch:
         """All rows, unsampled (rate 1): for one-shot releases such as DP-PCA."""
