@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from dpmac.privacy.accounting import UNIT, Mechanism, accountant_version, epsilon_of
+from dpmac.privacy.accounting import UNIT, Mechanism, accountant_version, epsilon_of, trusted
 
 SEEDED = "seeded: not private against someone who knows the seed"
 SEEDED_LINE = (
@@ -35,7 +35,7 @@ class Statement:
 
     @property
     def epsilon(self) -> float:
-        """By privacy loss distributions; infinite if anything was released without noise."""
+        """By privacy loss distributions, where they can be trusted; infinite if anything was released without noise."""
         return epsilon_of(self.mechanisms, self.delta, "pld")
 
     @property
@@ -64,11 +64,21 @@ class Statement:
                 f"({round_up(self.epsilon)}, {self.delta:.10g})-differentially private: "
                 f"epsilon = {round_up(self.epsilon)} at delta = {self.delta:.10g}.",
                 f"Unit of privacy: {UNIT}.",
-                f"Accountant: privacy loss distributions ({accountant_version()}), rounded upwards; "
-                f"the moments accountant (RDP) gives epsilon = {round_up(self.epsilon_rdp)}.",
+                self._accountant(),
             ]
         lines += ["Mechanisms, all composed in the figure above:", *(f"  - {m.describe()}" for m in self.mechanisms)]
         return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in (*self.notes, *NOT_COVERED))]
+
+    def _accountant(self) -> str:
+        if trusted(self.mechanisms, self.delta)[0] == "rdp":
+            return (
+                f"Accountant: the moments accountant (RDP, {accountant_version()}); at so small a delta, after so many "
+                "releases, privacy loss distributions would be lost in rounding."
+            )
+        return (
+            f"Accountant: privacy loss distributions ({accountant_version()}), rounded upwards; "
+            f"the moments accountant (RDP) gives epsilon = {round_up(self.epsilon_rdp)}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For a machine; an infinite epsilon becomes None."""
@@ -82,7 +92,7 @@ class Statement:
             "epsilon_rdp": finite(self.epsilon_rdp),
             "delta": self.delta,
             "unit": UNIT,
-            "accountant": f"PLD, {accountant_version()}" if self.mechanisms else "PLD",
+            "accountant": f"{trusted(self.mechanisms, self.delta)[0].upper()}, {accountant_version()}",
             "seeded": self.seeded,
             "mechanisms": [
                 {
