@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import dp_accounting as dpa
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import optimize, special
 from dpmac.checks import ArgumentError
 from dpmac.privacy import Mechanism, Plan, SeededNoise, epsilon_of
 from dpmac.privacy.accounting import calibrate, event_of, merged, trusted
-from dpmac.privacy.statement import Statement
+from dpmac.privacy.statement import Statement, round_up
 
 
 def direct(q, sigma, steps, extra=(), delta=1e-5, accountant=pld.PLDAccountant):
@@ -236,3 +237,23 @@ def test_calibration_at_a_tiny_delta_meets_the_budget_by_the_accountant_that_is_
     m = Mechanism(found, 1e-4, 10_000)
     assert 1.99 < epsilon_of([m], 1e-12) <= 2.0
     assert least_delta(m, 2.0) <= 1e-12
+
+
+def test_numbers_of_little_precision_are_taken_as_plain_ones():
+    """Found in review: half precision overflowed inside RDP, printed an epsilon of 0, and stayed in the cache."""
+    odd = Plan(np.int64(500), np.float32(50), np.int32(100), np.float16(1.0), np.float64(1e-12))
+    assert {type(v) for v in (odd.batch_size, odd.noise_multiplier, odd.delta)} == {float}
+    assert odd.epsilon() == Plan(500, 50.0, 100, 1.0, 1e-12).epsilon() > 1
+    assert type(Mechanism(np.float16(1.0), np.float32(0.5), np.int64(3)).noise_multiplier) is float
+    found = Plan.for_budget(epsilon=0.3, delta=2e-6, n=50_000, batch_size=np.float32(64), steps=1000)
+    assert Plan(50_000, 64.0, 1000, found.noise_multiplier, 2e-6).epsilon() <= 0.3
+
+
+def test_a_rate_next_to_one_is_one():
+    assert epsilon_of([Mechanism(0.3, 1 - 1e-15)], 1e-5) == epsilon_of([Mechanism(0.3)], 1e-5)
+
+
+@given(st.floats(1e-6, 1e4))
+def test_a_printed_epsilon_is_never_below_the_true_one(epsilon):
+    assert Fraction(round_up(epsilon)) >= Fraction(epsilon)
+    assert Fraction(round_up(epsilon)) < Fraction(epsilon) + Fraction(1, 10_000)

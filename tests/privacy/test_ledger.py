@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -228,3 +229,33 @@ def test_a_release_without_noise_makes_it_not_private():
 def test_an_empty_ledger_spent_nothing():
     assert "epsilon = 0" in str(Ledger().statement(1e-5))
     assert Ledger().epsilon(1e-5) == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file locks")
+def test_a_second_writer_cannot_come_between_the_look_and_the_write(tmp_path):
+    """Found in review: both saw the old size, and one payment was written over the other."""
+    import fcntl
+
+    def too_late(ledger):
+        with pytest.raises(RuntimeError, match="changed by someone else"):
+            ledger.append(Entry("second", 0.5, 1.0))
+
+    path = tmp_path / "ledger.jsonl"
+    Ledger(path).append(Entry("first", 5.0, 0.01))
+    first, second = Ledger.load(path), Ledger.load(path)
+    with path.open("r+b") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # as the first writer does, from its look to the end of its write
+        late = threading.Thread(target=too_late, args=(second,))
+        late.start()
+        late.join(0.3)
+        assert late.is_alive()  # it waits
+        assert len(Ledger.load(path)) == 1
+        text = json.dumps(Entry("first again", 5.0, 0.01).to_dict()) + "\n"
+        handle.seek(0, os.SEEK_END)
+        handle.write(text.encode())
+        handle.flush()
+    late.join(10)
+    assert not late.is_alive()
+    assert [entry.label for entry in Ledger.load(path).entries] == ["first", "first again"]
+    with pytest.raises(RuntimeError, match="changed by someone else"):
+        first.append(Entry("third", 5.0, 0.01))

@@ -6,6 +6,7 @@ import importlib
 import math
 import statistics
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
@@ -334,3 +335,18 @@ def test_a_symmetric_partition_takes_only_symmetric_parts():
     partitions = [Partition("a", (1, 2, 2), 1.0, symmetric=True)]
     with pytest.raises(BrokenPromiseError, match="GramParts"):
         go(partitions, lambda x: [DensePart(torch.zeros(len(x), 1, 2, 2))])
+
+
+@pytest.mark.parametrize("sigma", [np.float16(1.0), torch.tensor(1.0, dtype=torch.float16)], ids=["numpy", "torch"])
+def test_a_half_precision_multiplier_is_a_plain_number_here(sigma):
+    """Found in review: times a small scale it was 0 in half precision, and the bare sums came out."""
+    ledger = Ledger()
+    (noisy,) = go([Partition("a", (4000,), 1e-9)], sigma=sigma, ledger=ledger)
+    assert float(noisy.std()) == pytest.approx(1e-9, rel=0.1)
+    assert type(ledger.entries[0].noise_multiplier) is float
+
+
+def test_what_is_released_has_no_graph_to_the_rows():
+    rows = torch.ones(4, 1, dtype=torch.float64, requires_grad=True)
+    (noisy,) = go([Partition("a", (1,), 10.0)], lambda x: [DensePart(x)], rows=rows)
+    assert not noisy.requires_grad

@@ -55,7 +55,7 @@ class DPPCA:
     def __post_init__(self) -> None:
         fix = "give the number of directions to keep, at least 1"
         object.__setattr__(self, "components", integer("components", self.components, fix))
-        check_multiplier(self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", check_multiplier(self.noise_multiplier))
         if self.radius is not None:
             number("radius", self.radius, "give a public number above 0, or None for sqrt(d)", low=1e-30, high=1e30)
         if isinstance(self.centre, Tensor):

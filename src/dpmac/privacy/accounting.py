@@ -24,6 +24,7 @@ Accountant = Literal["pld", "rdp"]
 MIN_MULTIPLIER = 0.01  # below it an epsilon is in the thousands and the accountants lose their footing
 MIN_DELTA = 1e-12
 ROUNDOFF = 1e-14  # of delta, set aside for every release: over ten times what PLDs were seen to miss by rounding
+_ALL = 1.0 - 1e-12  # a rate so close to 1 is 1 to the accountants, which costs no less
 UNIT = "one example, added or removed"
 _GRID_POINTS = (
     500_000  # a PLD that would spread over more points than this is discretised more coarsely (still an upper bound)
@@ -44,9 +45,11 @@ class Mechanism:
     label: str = "gaussian"
 
     def __post_init__(self) -> None:
-        check_multiplier(self.noise_multiplier)
-        number("sample_rate", self.sample_rate, "give a number above 0 and at most 1", low=5e-324, high=1.0)
-        integer("count", self.count, "give a whole number, at least 0", low=0)
+        # kept as plain numbers: one of half precision would round, and overflow, wherever it is used
+        object.__setattr__(self, "noise_multiplier", check_multiplier(self.noise_multiplier))
+        rate = number("sample_rate", self.sample_rate, "give a number above 0 and at most 1", low=5e-324, high=1.0)
+        object.__setattr__(self, "sample_rate", rate)
+        object.__setattr__(self, "count", integer("count", self.count, "give a whole number, at least 0", low=0))
 
     def describe(self) -> str:
         """One line in plain words."""
@@ -55,11 +58,11 @@ class Mechanism:
         return f"{self.label}: Gaussian mechanism, noise multiplier {self.noise_multiplier:.6g}, on {rows}, {times}"
 
 
-def check_multiplier(noise_multiplier: float) -> None:
-    """0, or a number that the accountants can work with."""
-    if noise_multiplier != 0:
-        fix = f"give a number from {MIN_MULTIPLIER:g} to 1e9, or 0 for no privacy at all"
-        number("noise_multiplier", noise_multiplier, fix, low=MIN_MULTIPLIER, high=1e9)
+def check_multiplier(noise_multiplier: float) -> float:
+    """``noise_multiplier`` as a float: 0, or a number that the accountants can work with."""
+    fix = f"give a number from {MIN_MULTIPLIER:g} to 1e9, or 0 for no privacy at all"
+    sigma = number("noise_multiplier", noise_multiplier, fix, low=0.0, high=1e9)
+    return sigma if sigma == 0 else number("noise_multiplier", noise_multiplier, fix, low=MIN_MULTIPLIER)
 
 
 def merged(mechanisms: Iterable[Mechanism]) -> tuple[Mechanism, ...]:
@@ -80,7 +83,7 @@ def event_of(mechanisms: Iterable[Mechanism]) -> Any:
         if m.count == 0:
             continue
         one = dpa.GaussianDpEvent(m.noise_multiplier) if m.noise_multiplier else dpa.NonPrivateDpEvent()
-        if m.sample_rate < 1.0 and m.noise_multiplier:
+        if m.sample_rate < _ALL and m.noise_multiplier:
             one = dpa.PoissonSampledDpEvent(m.sample_rate, one)
         events.append(dpa.SelfComposedDpEvent(one, m.count))
     return dpa.ComposedDpEvent(events)
@@ -92,10 +95,10 @@ def epsilon_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accoun
     An upper bound for either accountant; nothing released costs 0. "pld" stands for the figure that we report, which is
     RDP's where PLD's cannot be trusted (see :func:`trusted`).
     """
-    number("delta", delta, "give a number from 1e-12 to below 1", low=MIN_DELTA, high=1.0 - 2**-53)
+    delta = number("delta", delta, "give a number from 1e-12 to below 1", low=MIN_DELTA, high=1.0 - 2**-53)
     unlabelled = merged(Mechanism(m.noise_multiplier, m.sample_rate, m.count) for m in mechanisms)
     ordered = sorted(unlabelled, key=lambda m: (m.noise_multiplier, m.sample_rate))  # so that order moves no last digit
-    return _epsilon(tuple(ordered), float(delta), accountant)
+    return _epsilon(tuple(ordered), delta, accountant)
 
 
 def trusted(mechanisms: Sequence[Mechanism], delta: float) -> tuple[Accountant, float]:
@@ -151,7 +154,8 @@ def calibrate(
     """
     import dp_accounting as dpa
 
-    number("epsilon", epsilon, "give a number above 0", low=0.0, high=1e6, strict=True)
+    epsilon = number("epsilon", epsilon, "give a number above 0", low=0.0, high=1e6, strict=True)
+    delta = float(delta)
     low, high = _bracket(make, epsilon, delta)
     accountant, asked = trusted(make(low), delta)
     with _quiet_absl():

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy.accounting import Accountant, Mechanism, epsilon_of, merged
@@ -66,9 +67,11 @@ class Ledger:
         self._path = None if path is None else Path(path)
         self._size = 0  # bytes of the file that this object knows of
         if self._path is not None:
-            if self._path.exists():
-                raise ArgumentError("path", str(path), "a ledger is already there: use Ledger.load to continue it")
-            self._path.touch()
+            try:
+                self._path.open("xb").close()  # made here, or not at all
+            except FileExistsError:
+                fix = "a ledger is already there: use Ledger.load to continue it"
+                raise ArgumentError("path", str(path), fix) from None
             _sync_folder(self._path.parent)
             self._write({"format": FORMAT})
 
@@ -130,7 +133,9 @@ class Ledger:
                 raise ValueError(f"{where}, line {number}: not a ledger entry ({error})") from error
         ledger._path, ledger._size = where, len(raw)
         if rest:
-            with where.open("r+b") as handle:
+            with where.open("r+b") as handle, _locked(handle):
+                if handle.seek(0, os.SEEK_END) != len(raw):
+                    raise RuntimeError(f"{where} was changed by someone else: a ledger has one writer. Load it again")
                 handle.truncate(len(whole))
                 handle.seek(0, os.SEEK_END)
                 handle.write(b"\n")
@@ -141,7 +146,7 @@ class Ledger:
         """Append lines and wait until they are on the disk; if that fails, leave the file as it was."""
         assert self._path is not None
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode()
-        with self._path.open("r+b") as handle:
+        with self._path.open("r+b") as handle, _locked(handle):
             if handle.seek(0, os.SEEK_END) != self._size:
                 raise RuntimeError(f"{self._path} was changed by someone else: a ledger has one writer. Load it again")
             try:
@@ -155,6 +160,18 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({len(self)} releases)"
+
+
+@contextmanager
+def _locked(handle: BinaryIO) -> Iterator[None]:
+    """Alone with the file, where the system has locks: a second writer must not come between a look and a write."""
+    try:
+        import fcntl
+    except ImportError:  # not POSIX: the look at the size is all there is
+        yield
+        return
+    fcntl.flock(handle, fcntl.LOCK_EX)  # given back when the file is closed
+    yield
 
 
 def _sync_folder(folder: Path) -> None:

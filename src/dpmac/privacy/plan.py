@@ -37,14 +37,17 @@ class Plan:
     def __post_init__(self) -> None:
         whole = integer("n", self.n, "give the number of training examples, at least 2", low=2)
         object.__setattr__(self, "n", whole)
-        number("batch_size", self.batch_size, "give an expected batch size above 0", low=0.0, high=1e18, strict=True)
-        if self.batch_size > self.n:
+        fix = "give an expected batch size above 0"
+        batch = number("batch_size", self.batch_size, fix, low=0.0, high=1e18, strict=True)
+        if batch > self.n:
             raise ArgumentError("batch_size", self.batch_size, f"it cannot exceed n={self.n}: give at most {self.n}")
+        object.__setattr__(self, "batch_size", batch)
         object.__setattr__(self, "steps", integer("steps", self.steps, "give the number of training steps, at least 1"))
         if self.sample_rate < MIN_RATE:
             raise ArgumentError("batch_size", self.batch_size, f"give at least {MIN_RATE:g} of the n={self.n} rows")
-        check_multiplier(self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", check_multiplier(self.noise_multiplier))
         check_delta(self.delta, self.n)
+        object.__setattr__(self, "delta", float(self.delta))
 
     @classmethod
     def for_budget(

@@ -48,6 +48,7 @@ class BrokenPromiseError(RuntimeError):
     """Some example's parts exceed what their bound promised: a bug in a bound, so nothing is released."""
 
 
+@torch.no_grad()  # a graph would lead from what is released back to the rows
 def release(
     batch: Batch,
     contribute: Contribute,
@@ -72,19 +73,20 @@ def release(
 
     With ``noise_multiplier=0`` the sums are exact, and the ledger says that nothing is private any more.
     """
-    _check_arguments(batch, partitions, noise_multiplier, divisor, micro_batch)
+    sigma = check_multiplier(noise_multiplier)
+    _check_arguments(batch, partitions, sigma, divisor, micro_batch)
     totals = _sums(batch, contribute, partitions, source, micro_batch)
     ledger.append(
         Entry(
             label=label,
-            noise_multiplier=float(noise_multiplier),
+            noise_multiplier=sigma,
             sample_rate=batch.sample_rate,
             seeded=source.seeded or batch.seeded,
             scales={p.name: p.scale for p in partitions},
         )
     )
     return [
-        _perturb(total, noise_multiplier * p.scale if noise_multiplier else 0.0, source, p.symmetric) / divisor
+        _perturb(total, sigma * float(p.scale) if sigma else 0.0, source, p.symmetric) / float(divisor)
         for total, p in zip(totals, partitions, strict=True)
     ]
 
@@ -141,7 +143,6 @@ def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bo
 def _check_arguments(
     batch: Batch, partitions: Sequence[Partition], noise_multiplier: float, divisor: float, micro_batch: int | None
 ) -> None:
-    check_multiplier(noise_multiplier)
     if batch.expected_rows > MAX_ROWS:
         raise ArgumentError(
             "batch", f"{batch.expected_rows:.0f} expected rows", f"release at most {MAX_ROWS} at a time"

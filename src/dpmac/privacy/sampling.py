@@ -37,7 +37,8 @@ class PoissonSampler:
 
     def __post_init__(self) -> None:
         integer("n", self.n, "give the number of rows, at least 1")
-        number("rate", self.rate, "give a sampling rate from 1e-9 to 1", low=MIN_RATE, high=1.0)
+        rate = number("rate", self.rate, "give a sampling rate from 1e-9 to 1", low=MIN_RATE, high=1.0)
+        object.__setattr__(self, "rate", rate)
 
     def draw(self) -> Tensor:
         """Sorted indices of one fresh Poisson sample."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from dpmac.privacy.accounting import UNIT, Mechanism, accountant_version, epsilon_of, trusted
@@ -112,4 +113,6 @@ class Statement:
 
 def round_up(epsilon: float) -> str:
     """Four decimals, rounded up: a printed epsilon is never below the true one."""
-    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"
+    if not math.isfinite(epsilon):
+        return f"{epsilon:.4f}"
+    return str(Decimal(epsilon).quantize(Decimal("0.0001"), rounding=ROUND_CEILING))

@@ -42,7 +42,7 @@ class NormHistogram:
     bins: int = 60
 
     def __post_init__(self) -> None:
-        check_multiplier(self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", check_multiplier(self.noise_multiplier))
         number("quantile", self.quantile, "give a number above 0 and below 1", low=0.0, high=1.0, strict=True)
         number("low", self.low, "give the lowest edge, above 0", low=1e-30, high=1e30)
         number("high", self.high, f"give the highest edge, above low={self.low!r}", low=self.low * 1.0001, high=1e30)
