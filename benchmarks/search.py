@@ -30,8 +30,9 @@ from dpmac.data import DataError, load
 from dpmac.experiments.recipe import Recipe
 from dpmac.experiments.runner import Task, run_all
 from dpmac.experiments.settings import AUTOENCODER, CLASSIFIER, DELTA, ROWS
-from dpmac.experiments.store import Finished, Store, provenance
+from dpmac.experiments.store import Finished, Job, Store, provenance
 from dpmac.experiments.tasks import held_out, train
+from dpmac.privacy.accounting import Mechanism
 from dpmac.privacy.ledger import Ledger
 from dpmac.privacy.noise import SeededNoise
 from dpmac.privacy.plan import Plan
@@ -59,15 +60,10 @@ PCA_NOISE = {0.5: 16.0, 2.0: 6.0, 8.0: 3.0}
 
 
 @dataclass(frozen=True)
-class Trial:
+class Trial(Job):
     """One recipe on the training rows that are not held out. ``seed`` is its number, and seeds its noise."""
 
-    table: str
-    row: str
-    epsilon: float
-    seed: int
     recipe: Recipe
-    preset: str = "search"
 
     @property
     def key(self) -> str:
@@ -120,20 +116,20 @@ def trials(table: str, count: int, epsilons: Sequence[float] | None = None) -> l
         for number in range(count):
             recipe = calibrated(draw(table, epsilon, number), epsilon, ROWS[table] - HELD_OUT[table])
             found += [
-                Trial(table, row, epsilon, number, replace(recipe, method=method)) for row, method in METHODS.items()
+                Trial(table, row, "search", epsilon, number, replace(recipe, method=method))
+                for row, method in METHODS.items()
             ]
     return found
 
 
 def calibrated(recipe: Recipe, epsilon: float, rows: int) -> Recipe:
     """``recipe`` with the least noise that keeps ``epsilon`` on that many rows, rounded up."""
-    sigma = _noise(recipe.batch_size, recipe.epochs, recipe.pca_noise, epsilon, rows)
+    sigma = _noise(recipe.batch_size, recipe.epochs, recipe.before(), epsilon, rows)
     return replace(recipe, noise_multiplier=sigma)
 
 
 @cache
-def _noise(batch: float, epochs: int, pca_noise: float | None, epsilon: float, rows: int) -> float:
-    before = Recipe("dp-mac", (1,), "tanh", "squared", batch, epochs, 0.0, pca_noise=pca_noise).before()
+def _noise(batch: float, epochs: int, before: tuple[Mechanism, ...], epsilon: float, rows: int) -> float:
     plan = Plan.for_budget(epsilon=epsilon, delta=DELTA, n=rows, batch_size=batch, epochs=epochs, before=before)
     return round(plan.noise_multiplier + 0.5e-4, 4)
 

@@ -15,6 +15,7 @@ from dpmac.experiments import tables
 from dpmac.experiments.jobs import METRIC, PUBLISHED, jobs, recipe_of
 from dpmac.experiments.settings import EPSILONS, PRESETS
 from dpmac.experiments.store import Store
+from dpmac.privacy.statement import round_up
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -106,7 +107,7 @@ def test_the_pages_epsilons_are_the_true_ones_rounded_up(finished):
     ):
         groups = [g for g in tables.groups(finished, table) if (g.row, g.preset) == (row, "paper")]
         private = sorted((g for g in groups if math.isfinite(g.epsilon)), key=lambda g: -g.epsilon)
-        assert words.format(" / ".join(tables.ceiling(g.true_epsilon) for g in private)) in page
+        assert words.format(" / ".join(round_up(g.true_epsilon, 2) for g in private)) in page
 
 
 def test_what_was_to_be_reached_is_reached(means):

@@ -14,6 +14,7 @@ from dpmac.experiments import figures, tables
 from dpmac.experiments.store import Finished
 from dpmac.privacy.accounting import Mechanism, epsilon_of
 from dpmac.privacy.noise import SeededNoise
+from dpmac.privacy.statement import round_up
 
 METRIC = {"mnist": "test accuracy", "usps": "test error"}
 PUBLISHED = {
@@ -87,7 +88,7 @@ def test_without_privacy_both_epsilons_are_infinite():
     text = tables.markdown(finished, PUBLISHED, METRIC)
     assert table_row(text, "DP-MAC", "paper") == ["DP-MAC", "paper", "inf", "inf", "4.450 ± - (1)", "4.4"]
     linear = table_row(text, "linear (DP-PCA)", "paper")
-    assert linear[3] == tables.ceiling(epsilon_of([Mechanism(1.0)], 1e-5))
+    assert linear[3] == round_up(epsilon_of([Mechanism(1.0)], 1e-5), 2)
     assert linear[5] == "-"
     assert "half of the noise" in text
 
@@ -115,7 +116,7 @@ def test_a_group_has_the_largest_epsilon_of_its_runs():
     ],
 )
 def test_epsilons_are_rounded_up(epsilon, shown):
-    assert tables.ceiling(epsilon) == shown
+    assert round_up(epsilon, 2) == shown
     assert float(shown) >= epsilon
 
 

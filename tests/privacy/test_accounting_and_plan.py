@@ -15,7 +15,7 @@ from scipy import optimize, special
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import Mechanism, Plan, SeededNoise, epsilon_of
-from dpmac.privacy.accounting import calibrate, event_of, merged, trusted
+from dpmac.privacy.accounting import ROUNDOFF, calibrate, event_of, merged, trusted
 from dpmac.privacy.statement import Statement, round_up
 
 
@@ -165,7 +165,7 @@ def test_bad_arguments_are_named_with_value_and_fix(change, message):
 # --- floating point -------------------------------------------------------------------------------------------------
 
 
-def least_delta(m, epsilon, h=2e-5, bits=19):
+def least_delta(m, epsilon, h=8e-6, bits=23):  # a window of 67, wide enough that what wraps round is nothing
     """A lower bound on the delta of ``m``, by other means: one step's losses rounded *down* to a grid, composed by an
     exponentially tilted Fourier transform, which keeps relative precision far out in the tail.
     """
@@ -214,7 +214,9 @@ def test_an_epsilon_at_a_tiny_delta_is_not_below_the_true_one(sigma):
     m, delta = Mechanism(sigma, 1e-4, 10_000), 1e-12
     accountant = pld.PLDAccountant()
     accountant.compose(event_of([m]))
-    assert least_delta(m, accountant.get_epsilon(delta)) > 1.2 * delta  # what the library says is too little
+    needed = least_delta(m, accountant.get_epsilon(delta))
+    assert needed > 1.2 * delta  # what the library says is too little
+    assert needed - delta < 0.1 * ROUNDOFF * m.count  # and by far less than what is set aside
     assert least_delta(m, epsilon_of([m], delta)) <= delta
     assert "moments accountant (RDP, dp-accounting" in str(Statement((m,), delta, False))
     assert Statement((m,), delta, False).to_dict()["accountant"].startswith("RDP")
@@ -247,10 +249,6 @@ def test_numbers_of_little_precision_are_taken_as_plain_ones():
     assert type(Mechanism(np.float16(1.0), np.float32(0.5), np.int64(3)).noise_multiplier) is float
     found = Plan.for_budget(epsilon=0.3, delta=2e-6, n=50_000, batch_size=np.float32(64), steps=1000)
     assert Plan(50_000, 64.0, 1000, found.noise_multiplier, 2e-6).epsilon() <= 0.3
-
-
-def test_a_rate_next_to_one_is_one():
-    assert epsilon_of([Mechanism(0.3, 1 - 1e-15)], 1e-5) == epsilon_of([Mechanism(0.3)], 1e-5)
 
 
 @given(st.floats(1e-6, 1e4))

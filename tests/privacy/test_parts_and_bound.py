@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import DensePart, GramPart, JointClip, Normalise, OuterPart, PerLayerClip, SeededNoise, Unbounded
-from dpmac.privacy.bound import SLACK, blocks_of, joint_norms
+from dpmac.privacy.bound import SLACK, Partition, blocks_of, joint_norms
 
 BOUNDS = [PerLayerClip(0.5), PerLayerClip((0.2, 3.0)), Normalise(0.01), JointClip(0.7), JointClip((0.1, 2.0))]
 
@@ -169,3 +170,8 @@ def test_gram_norms_and_sums_equal_the_matrices():
     part.inputs[2, 1] = math.nan
     (bounded,) = PerLayerClip(1.0).apply([part])
     assert torch.isfinite(bounded.total()).all()
+
+
+def test_a_partitions_scale_is_a_plain_number():
+    """One number is checked, written to the ledger and multiplied with the noise."""
+    assert type(Partition("a", (1,), np.float16(0.3)).scale) is float

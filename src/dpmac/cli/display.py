@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmac.experiments.runner import Failure, Watcher
-from dpmac.experiments.store import JobLike, Store
+from dpmac.experiments.store import Job, Store
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -26,7 +26,7 @@ class Display(Watcher):
         self.store = store
         self.show = sys.stderr.isatty() if show is None else show
         self.seconds: dict[tuple[str, str, str, float], list[float]] = {}
-        self.left: dict[str, JobLike] = {}
+        self.left: dict[str, Job] = {}
         self.since: dict[str, float] = {}
         self.workers, self.count, self.bad = 1, 0, 0
         self.bar: Progress | None = None
@@ -39,7 +39,7 @@ class Display(Watcher):
         if self.bar is not None:
             self.bar.stop()
 
-    def begin(self, jobs: Sequence[JobLike], workers: int) -> None:
+    def begin(self, jobs: Sequence[Job], workers: int) -> None:
         self.left, self.count, self.workers = {job.key: job for job in jobs}, len(jobs), min(workers, len(jobs))
         for run in self.store.all()[0]:
             if isinstance(seconds := run.result.get("seconds"), int | float):
@@ -53,10 +53,10 @@ class Display(Watcher):
             self.line = self.bar.add_task("runs", total=self.count, note=self._note())
             self.bar.start()
 
-    def started(self, job: JobLike) -> None:
+    def started(self, job: Job) -> None:
         self.since[job.key] = time.monotonic()
 
-    def finished(self, job: JobLike, seconds: float) -> None:
+    def finished(self, job: Job, seconds: float) -> None:
         self.seconds.setdefault(_kind(job), []).append(seconds)
         self._ended(job, f"{job.key}: {seconds:.1f} s")
 
@@ -68,7 +68,7 @@ class Display(Watcher):
         if self.bar is not None and self.line is not None:
             self.bar.update(self.line, completed=self.count - len(self.left), note=self._note())
 
-    def _ended(self, job: JobLike, words: str) -> None:
+    def _ended(self, job: Job, words: str) -> None:
         self.left.pop(job.key, None)
         if self.bar is None:
             sys.stderr.write(f"[{self.count - len(self.left)}/{self.count}] {words} ({self._note()})\n")

@@ -17,7 +17,7 @@ import typer
 from dpmac.checks import ArgumentError, integer
 from dpmac.cli.display import Display
 from dpmac.experiments.runner import Report, Task, run_all, unfinished
-from dpmac.experiments.store import DamagedRunError, Finished, JobLike, Store, provenance, write_atomically
+from dpmac.experiments.store import DamagedRunError, Finished, Job, Store, provenance, write_atomically
 
 TABLES = ("mnist", "usps")
 WHAT = (*TABLES, "figures", "all")
@@ -58,18 +58,15 @@ def reproduce(
     _check(what, runs, preset, epsilon, workers)
     store, catalogue = Store(out), _catalogue()
     made_with = provenance(shlex.join(["dpmac", *sys.argv[1:]]), device)
-    report = Report()
-    if what != "figures":
-        jobs = _jobs(catalogue, what, preset, runs, epsilon)
-        path = None if data is None else str(data)
-        _check_machine(device)
-        _check_data(unfinished(jobs, store), path, download)
-        _check_folder(out)
+    report, path = Report(), None if data is None else str(data)
+    jobs = [] if what == "figures" else _jobs(catalogue, what, preset, runs, epsilon)
+    _check_machine(device)
+    _check_data(unfinished(jobs, store), path, download)
+    _check_folder(out)
+    if jobs:
         _tell_outdated(jobs, store, catalogue)
         task = Task(catalogue.run_job, store, path, device, made_with)
         report = _run(jobs, task, workers or _cores(device))
-    else:
-        _check_folder(out)
     _write(store, catalogue, made_with, report)
     if report.failures:
         for failure in report.failures:
@@ -100,7 +97,7 @@ def _check(what: str, runs: int, preset: str, epsilons: Sequence[float] | None, 
             raise ArgumentError("--epsilon", epsilon, "give a number above 0, or inf for no privacy")
 
 
-def _jobs(catalogue: Any, what: str, preset: str, runs: int, epsilons: Sequence[float] | None) -> list[JobLike]:
+def _jobs(catalogue: Any, what: str, preset: str, runs: int, epsilons: Sequence[float] | None) -> list[Job]:
     """What was asked for, each once: a row that does not depend on the preset comes with both."""
     tables = TABLES if what == "all" else (what,)
     presets = ("paper", "tight") if preset == "both" else (preset,)
@@ -122,7 +119,7 @@ def _check_folder(out: Path) -> None:
         raise ArgumentError("--out", str(out), fix) from None
 
 
-def _tell_outdated(jobs: Sequence[JobLike], store: Store, catalogue: Any) -> None:
+def _tell_outdated(jobs: Sequence[Job], store: Store, catalogue: Any) -> None:
     """Runs are kept whatever made them; those of other settings than today's are named, and stay in the tables."""
     old = []
     for job in jobs:
@@ -136,7 +133,7 @@ def _tell_outdated(jobs: Sequence[JobLike], store: Store, catalogue: Any) -> Non
         )
 
 
-def _kept(store: Store, job: JobLike) -> Finished | None:
+def _kept(store: Store, job: Job) -> Finished | None:
     try:
         return store.load(job)
     except DamagedRunError:
@@ -152,7 +149,7 @@ def _check_machine(device: str) -> None:
         raise ArgumentError("--device", device, str(error).splitlines()[0]) from None
 
 
-def _check_data(jobs: Sequence[JobLike], path: str | None, download: bool) -> None:
+def _check_data(jobs: Sequence[Job], path: str | None, download: bool) -> None:
     """A dataset that is not there is said once, before hours of runs, not by each of them."""
     import dpmac.data
 
@@ -171,7 +168,7 @@ def _cores(device: str) -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def _run(jobs: Sequence[JobLike], task: Task, workers: int) -> Report:
+def _run(jobs: Sequence[Job], task: Task, workers: int) -> Report:
     try:
         with Display(task.store) as display:
             report = run_all(jobs, task, workers=workers, watcher=display)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpmac.experiments.store import Finished
-from dpmac.experiments.tables import Group, Point, ceiling, groups, mean_curve
+from dpmac.experiments.tables import Group, Point, groups, mean_curve
+from dpmac.privacy.statement import round_up
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,7 +82,7 @@ def curves(finished: Sequence[Finished], table: str, metric: str, path: Path) ->
 
 def _true(here: Sequence[Group]) -> str:
     """The true epsilons of some groups, in the order of the stated ones."""
-    private = sorted((group.epsilon, ceiling(group.true_epsilon)) for group in here if math.isfinite(group.epsilon))
+    private = sorted((group.epsilon, round_up(group.true_epsilon, 2)) for group in here if math.isfinite(group.epsilon))
     return "true ε " + " / ".join(true for _, true in private) if private else "not private"
 
 
@@ -173,7 +174,7 @@ def _feature_block(block: Any, here: Sequence[tuple[Group, Finished]], columns: 
             panel.set_axis_off()
         budget = "not private"
         if math.isfinite(group.epsilon):
-            budget = f"stated ε = {group.epsilon:g}\ntrue ε = {ceiling(group.true_epsilon)}"
+            budget = f"stated ε = {group.epsilon:g}\ntrue ε = {round_up(group.true_epsilon, 2)}"
         label = f"{budget}\nmax |w|\n{min(scales):.2g} to {max(scales):.2g}"
         panels[0].text(-0.12, 0.5, label, transform=panels[0].transAxes, ha="right", va="center", fontsize=8)
     for panel, digit in zip(grid[0], here[0][1].result.get("digits", ()), strict=False):

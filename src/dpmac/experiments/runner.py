@@ -23,7 +23,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from dpmac.experiments.store import DamagedRunError, JobLike, Store, write_atomically
+from dpmac.experiments.store import DamagedRunError, Job, Store, write_atomically
 
 RunJob = Callable[..., dict[str, Any]]
 """``run_job(job, data_path, device) -> result``. A function of a module: other processes must be able to import it."""
@@ -41,7 +41,7 @@ class Task:
     device: str = "cpu"
     made_with: Mapping[str, Any] = field(default_factory=dict)
 
-    def do(self, job: JobLike) -> float:
+    def do(self, job: Job) -> float:
         """Run and save one job; gives the seconds it took. On an error leaves the traceback in the folder."""
         started = time.monotonic()
         try:
@@ -56,7 +56,7 @@ class Task:
 class Failure:
     """A run that did not end well; ``error`` is one line, the whole traceback lies in the folder if there was one."""
 
-    job: JobLike
+    job: Job
     error: str
 
 
@@ -73,13 +73,13 @@ class Report:
 class Watcher:
     """Is told how a batch goes, in this process; shows nothing. A display overrides what it wants to hear."""
 
-    def begin(self, jobs: Sequence[JobLike], workers: int) -> None:
+    def begin(self, jobs: Sequence[Job], workers: int) -> None:
         """Before the first run: what there is to do."""
 
-    def started(self, job: JobLike) -> None:
+    def started(self, job: Job) -> None:
         """A run was handed to a process (a second time, if its process died)."""
 
-    def finished(self, job: JobLike, seconds: float) -> None:
+    def finished(self, job: Job, seconds: float) -> None:
         """A run is saved."""
 
     def failed(self, failure: Failure) -> None:
@@ -89,7 +89,7 @@ class Watcher:
         """About once a second in parallel work, so that a clock can move."""
 
 
-def unfinished(jobs: Sequence[JobLike], store: Store, report: Report | None = None) -> list[JobLike]:
+def unfinished(jobs: Sequence[Job], store: Store, report: Report | None = None) -> list[Job]:
     """The jobs still to do, each once: those without a good file. Counts the others, and notes what is damaged."""
     report = report or Report()
     left = []
@@ -106,7 +106,7 @@ def unfinished(jobs: Sequence[JobLike], store: Store, report: Report | None = No
     return left
 
 
-def run_all(jobs: Sequence[JobLike], task: Task, *, workers: int = 1, watcher: Watcher | None = None) -> Report:
+def run_all(jobs: Sequence[Job], task: Task, *, workers: int = 1, watcher: Watcher | None = None) -> Report:
     """Do every job that is not done yet. ``workers`` processes of one thread each; 1 works in this process.
 
     The result of a run depends on its job alone, not on ``workers``: every run has one thread either way.
@@ -125,7 +125,7 @@ def run_all(jobs: Sequence[JobLike], task: Task, *, workers: int = 1, watcher: W
     return report
 
 
-def _note(job: JobLike, outcome: Callable[[], float], report: Report, watch: Watcher) -> None:
+def _note(job: Job, outcome: Callable[[], float], report: Report, watch: Watcher) -> None:
     """Count a run that ended, by asking for its outcome. A dead process is not an outcome: that error goes on."""
     try:
         seconds = outcome()
@@ -144,7 +144,7 @@ def _fail(failure: Failure, report: Report, watch: Watcher) -> None:
     watch.failed(failure)
 
 
-def _serial(jobs: Sequence[JobLike], task: Task, report: Report, watch: Watcher) -> None:
+def _serial(jobs: Sequence[Job], task: Task, report: Report, watch: Watcher) -> None:
     import torch
 
     threads = torch.get_num_threads()
@@ -157,14 +157,14 @@ def _serial(jobs: Sequence[JobLike], task: Task, report: Report, watch: Watcher)
         torch.set_num_threads(threads)
 
 
-def _parallel(jobs: Sequence[JobLike], task: Task, workers: int, report: Report, watch: Watcher) -> None:
+def _parallel(jobs: Sequence[Job], task: Task, workers: int, report: Report, watch: Watcher) -> None:
     """All jobs over ``workers`` processes. When one dies, the runs in progress are suspects: each is tried again alone.
 
     A pool that has lost a process cannot say which of its runs killed it (out of memory, a crash in native code), and
     ends all of them. Alone, the guilty one shows itself and the others finish.
     """
     waiting = deque(jobs)
-    suspects: list[JobLike] = []
+    suspects: list[Job] = []
     while waiting:
         suspects += _until_broken(waiting, task, workers, report, watch)
     for job in suspects:
@@ -173,9 +173,9 @@ def _parallel(jobs: Sequence[JobLike], task: Task, workers: int, report: Report,
             _fail(Failure(job, died), report, watch)
 
 
-def _until_broken(waiting: deque[JobLike], task: Task, workers: int, report: Report, watch: Watcher) -> list[JobLike]:
+def _until_broken(waiting: deque[Job], task: Task, workers: int, report: Report, watch: Watcher) -> list[Job]:
     """Work ``waiting`` off. Gives [] when all are done, or the runs in progress when a process died under them."""
-    running: dict[Future[float], JobLike] = {}
+    running: dict[Future[float], Job] = {}
     with _pool(workers) as pool:
         while waiting or running:
             while waiting and len(running) < workers:  # no more than can run: what is handed out may be lost

@@ -16,27 +16,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 _FORMAT = 1
 _STALE = 3600.0  # seconds after which a temporary file has surely lost its writer
-
-
-class JobLike(Protocol):
-    """What identifies a run; :class:`Job` is one. ``key`` is unique and safe as a file name."""
-
-    @property
-    def table(self) -> str: ...
-    @property
-    def row(self) -> str: ...
-    @property
-    def preset(self) -> str: ...
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def key(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -84,10 +67,10 @@ class Store:
         self.folder = Path(folder)
         self.runs = self.folder / "runs"
 
-    def path(self, job: JobLike) -> Path:
+    def path(self, job: Job) -> Path:
         return self.runs / f"{job.key}.json"
 
-    def load(self, job: JobLike) -> Finished | None:
+    def load(self, job: Job) -> Finished | None:
         """The finished run of ``job``, or None if there is none. Raises :class:`DamagedRunError`."""
         path = self.path(job)
         if not path.is_file():
@@ -97,7 +80,7 @@ class Store:
             raise DamagedRunError(path, f"holds another run: {_identity(found)}")
         return found
 
-    def save(self, job: JobLike, result: Mapping[str, Any], made_with: Mapping[str, Any] | None = None) -> Path:
+    def save(self, job: Job, result: Mapping[str, Any], made_with: Mapping[str, Any] | None = None) -> Path:
         """Keep a result. Refuses one that JSON cannot hold or whose metric is no finite number: it is no result."""
         metric = result.get("metric")
         if isinstance(metric, bool) or not isinstance(metric, int | float) or not math.isfinite(metric):
@@ -109,7 +92,7 @@ class Store:
         self.error_path(job).unlink(missing_ok=True)
         return path
 
-    def error_path(self, job: JobLike) -> Path:
+    def error_path(self, job: Job) -> Path:
         """Where the traceback of a run that failed lies, until the run succeeds."""
         return self.runs / f"{job.key}.error.txt"
 
@@ -176,7 +159,7 @@ def _accelerator(device: str) -> str:
     return f", {torch.cuda.get_device_name(device)}" if torch.cuda.is_available() else ""
 
 
-def _identity(job: JobLike | Finished) -> dict[str, Any]:
+def _identity(job: Job | Finished) -> dict[str, Any]:
     return {
         "table": job.table,
         "row": job.row,

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
 from statistics import fmean, stdev
 from typing import Any
 
 from dpmac.experiments.store import Finished, spelled
 from dpmac.privacy.accounting import Mechanism, epsilon_of
+from dpmac.privacy.statement import round_up
 
 Published = Mapping[tuple[str, str, float], float]
 """(table, row, epsilon) -> the paper's figure."""
@@ -25,8 +25,6 @@ _NOTES = {
     "usps": "The paper's DP-SGD figures were made with half of the noise that their epsilon needs: what it calls "
     "8 / 4 / 2 / 1 is about 18.1 / 7.5 / 3.5 / 1.6."
 }
-
-
 NEEDED = {"metric", "curve", "mechanisms", "delta"}  # what a run must hold to stand in a table
 
 
@@ -119,13 +117,6 @@ def mean_curve(runs: Sequence[Finished]) -> list[Point]:
     return points
 
 
-def ceiling(epsilon: float) -> str:
-    """Two decimals, rounded up, exactly: a printed epsilon is never below the true one."""
-    if math.isinf(epsilon):
-        return "inf"
-    return str(Decimal(epsilon).quantize(Decimal("0.01"), rounding=ROUND_CEILING))
-
-
 def markdown(finished: Sequence[Finished], published: Published, metric: Mapping[str, str]) -> str:
     """Every table that has a run; a sentence if there is none."""
     tables = [t for t in metric if any(run.table == t for run in finished)]
@@ -163,7 +154,7 @@ def _cells(group: Group, published: Published) -> tuple[str, ...]:
     spread = "-" if group.std is None else f"{group.std:.{decimals}f}"
     ours = f"{group.mean:.{decimals}f} ± {spread} ({len(group.runs)})"
     paper = "-" if figure is None else _paper(group.table, figure)
-    return (group.row, group.preset, f"{group.epsilon:g}", ceiling(group.true_epsilon), ours, paper)
+    return (group.row, group.preset, f"{group.epsilon:g}", round_up(group.true_epsilon, 2), ours, paper)
 
 
 def _paper(table: str, figure: float) -> str:

@@ -79,9 +79,7 @@ class Polynomial:
         if self.curvature is None:
             return self.centre - self.slope / number("ridge", ridge, "order 1 needs a ridge above 0", low=1e-300)
         eye = torch.eye(self.slope.shape[1], dtype=torch.float64, device=self.slope.device)
-        level = 1e-14 * torch.linalg.matrix_norm(self.curvature).reshape(
-            -1, 1, 1
-        )  # a ridge below it is lost in rounding
+        level = 1e-14 * torch.linalg.matrix_norm(self.curvature).reshape(-1, 1, 1)  # less is lost in rounding
         factor = torch.linalg.cholesky(self.curvature + (ridge + level) * eye)
         if self.curvature.shape[0] == 1:  # one factor for all units: solve for all of them at once
             return self.centre - torch.cholesky_solve(self.slope.T, factor[0]).T

@@ -24,7 +24,6 @@ Accountant = Literal["pld", "rdp"]
 MIN_MULTIPLIER = 0.01  # below it an epsilon is in the thousands and the accountants lose their footing
 MIN_DELTA = 1e-12
 ROUNDOFF = 1e-14  # of delta, set aside for every release: over ten times what PLDs were seen to miss by rounding
-_ALL = 1.0 - 1e-12  # a rate so close to 1 is 1 to the accountants, which costs no less
 UNIT = "one example, added or removed"
 _GRID_POINTS = (
     500_000  # a PLD that would spread over more points than this is discretised more coarsely (still an upper bound)
@@ -83,7 +82,7 @@ def event_of(mechanisms: Iterable[Mechanism]) -> Any:
         if m.count == 0:
             continue
         one = dpa.GaussianDpEvent(m.noise_multiplier) if m.noise_multiplier else dpa.NonPrivateDpEvent()
-        if m.sample_rate < _ALL and m.noise_multiplier:
+        if m.sample_rate < 1.0 and m.noise_multiplier:
             one = dpa.PoissonSampledDpEvent(m.sample_rate, one)
         events.append(dpa.SelfComposedDpEvent(one, m.count))
     return dpa.ComposedDpEvent(events)

@@ -53,6 +53,9 @@ class Partition:
     scale: float
     symmetric: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", float(self.scale))  # checked, written down and multiplied as one number
+
 
 def blocks_of(names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[Block]:
     """Plain blocks from names and shapes."""

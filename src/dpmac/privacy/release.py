@@ -86,7 +86,7 @@ def release(
         )
     )
     return [
-        _perturb(total, sigma * float(p.scale) if sigma else 0.0, source, p.symmetric) / float(divisor)
+        _perturb(total, sigma * p.scale if sigma else 0.0, source, p.symmetric) / float(divisor)
         for total, p in zip(totals, partitions, strict=True)
     ]
 

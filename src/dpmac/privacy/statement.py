@@ -111,8 +111,8 @@ class Statement:
         return "\n".join(self.sentences())
 
 
-def round_up(epsilon: float) -> str:
-    """Four decimals, rounded up: a printed epsilon is never below the true one."""
+def round_up(epsilon: float, digits: int = 4) -> str:
+    """So many decimals, rounded up, exactly: a printed epsilon is never below the true one."""
     if not math.isfinite(epsilon):
-        return f"{epsilon:.4f}"
-    return str(Decimal(epsilon).quantize(Decimal("0.0001"), rounding=ROUND_CEILING))
+        return str(epsilon)
+    return str(Decimal(epsilon).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING))
