@@ -4,15 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test lint types bench reproduce clean
+.PHONY: help demo test test-long test-all lint types bench reproduce clean
 help:            ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
+	@awk -F ':.*## *' '/^[a-z-]+:.*##/ { printf "%-12s%s\n", $$1, $$2 }' Makefile
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(VENV); }
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
-	$(PIP) install -q -c constraints.txt -e .
+	$(PIP) install -q -c constraints.txt -e '.[plots]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
@@ -22,23 +22,27 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 demo: $(VENV)/.installed   ## train a private classifier on bundled data and show what it costs
 	$(BIN)/dpmac demo
 
-test: lint types           ## lint, types and the whole test suite
+test: lint types           ## lint, types and all tests but the long ones
 	$(BIN)/python -m pytest -n 2
+
+test-long: $(VENV)/.installed-dev ## the tests marked long: long ascents, whole trainings
+	$(BIN)/python -m pytest -n 2 -m long
+
+test-all: test test-long   ## everything
 
 lint: $(VENV)/.installed-dev  ## ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.installed-dev ## mypy --strict over src/
+types: $(VENV)/.installed-dev ## mypy --strict over src/ and reproduction/
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed-dev ## side-by-side speed ratios against Opacus and plain torch
-	$(PIP) install -q -c constraints.txt -e ".[dev,bench]"
 	$(BIN)/python benchmarks/step_cost.py
 	$(BIN)/python benchmarks/z_steps.py
 
 reproduce: $(VENV)/.installed ## the paper's tables and figures, 10 runs of both presets (hours on a CPU; resumable)
-	$(BIN)/dpmac reproduce all --runs 10 --preset both --out runs/reproduce
+	$(BIN)/python -m reproduction all --runs 10 --preset both --out runs/reproduce
 
 clean:           ## remove the environment and what the commands wrote
-	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

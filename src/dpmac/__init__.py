@@ -15,25 +15,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpmac.checks import ArgumentError
     from dpmac.estimators import DPMACClassifier
-    from dpmac.nets.network import DenseNetwork
+    from dpmac.nets.network import DenseNetwork, Network
     from dpmac.privacy.ledger import Ledger
     from dpmac.privacy.plan import Plan
     from dpmac.training.run import Run
     from dpmac.training.trainer import Trainer
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "ArgumentError": "dpmac.checks",
     "DPMACClassifier": "dpmac.estimators",
     "DenseNetwork": "dpmac.nets.network",
+    "Network": "dpmac.nets.network",
     "Ledger": "dpmac.privacy.ledger",
     "Plan": "dpmac.privacy.plan",
     "Run": "dpmac.training.run",
     "Trainer": "dpmac.training.trainer",
 }
 
-__all__ = ["ArgumentError", "DPMACClassifier", "DenseNetwork", "Ledger", "Plan", "Run", "Trainer", "__version__"]
+__all__ = [
+    "ArgumentError",
+    "DPMACClassifier",
+    "DenseNetwork",
+    "Ledger",
+    "Network",
+    "Plan",
+    "Run",
+    "Trainer",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class ArgumentError(ValueError):
@@ -47,3 +50,12 @@ def integer(name: str, value: Any, fix: str, *, low: int = 1, high: int | None =
     if result < low or (high is not None and result > high):
         raise ArgumentError(name, value, fix)
     return result
+
+
+def chosen(name: str, value: str | T, known: Mapping[str, T]) -> T:
+    """``value`` itself, or what is known under that name."""
+    if not isinstance(value, str):
+        return value
+    if value not in known:
+        raise ArgumentError(name, value, f"choose one of {', '.join(known)}, or give an object of that kind")
+    return known[value]

@@ -48,7 +48,7 @@ def list_() -> None:
 def _where(name: str) -> str:
     """The folder of a good copy; the damage of a bad one; the shortest way to get one that is missing."""
     from dpmac.data.catalogue import DataError
-    from dpmac.data.fetch import find
+    from dpmac.data.fetching import find
 
     try:
         return str(find(name))

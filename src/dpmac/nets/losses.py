@@ -8,6 +8,7 @@ curvatures are without it, as the paper's T_n is.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,10 +18,11 @@ from torch.nn import functional as F
 
 from dpmac.checks import ArgumentError
 from dpmac.nets.activations import IDENTITY, Activation
+from dpmac.nets.hessian import HessianRoot
 
 
 class Loss(Protocol):
-    """A loss g(u; target) per example. ``u`` and ``target`` are (rows, units)."""
+    """A loss g(u; target) per example. ``u`` and ``target`` are (rows, units), or (rows, ...) in a hidden layer."""
 
     @property
     def name(self) -> str: ...
@@ -32,20 +34,30 @@ class Loss(Protocol):
     def curvature_bound(self) -> float:
         """A constant c with Gauss-Newton Hessian <= c I, whatever u and target are."""
 
+    @property
+    def free_targets(self) -> bool:
+        """True if a target may be any vector, so that an analytic bound must project it; False for class targets."""
+
     def value(self, u: Tensor, target: Tensor) -> Tensor:
         """g, one number per example."""
 
     def slope(self, u: Tensor, target: Tensor) -> Tensor:
-        """dg/du, (rows, units)."""
+        """dg/du, of the shape of u."""
 
     def curvature(self, u: Tensor, target: Tensor) -> Tensor:
-        """d2g/du_h^2, (rows, units): the diagonal of the Hessian in u."""
+        """d2g/du_h^2, of the shape of u: the diagonal of the Hessian in u."""
 
     def hessian(self, u: Tensor, target: Tensor) -> Tensor:
         """d2g/du du^T, (rows, units, units). For oracles and small layers."""
 
+    def hessian_root(self, u: Tensor, target: Tensor) -> HessianRoot:
+        """A with A A^T = the *weighted* Hessian in u (its Gauss-Newton part for squared error)."""
+
     def predict(self, u: Tensor) -> Tensor:
         """What the network outputs at pre-activation u: a reconstruction, or class probabilities."""
+
+    def check_targets(self, y: Tensor) -> None:
+        """Raise :class:`ArgumentError` for targets (finite already) that the loss is not made for."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +67,14 @@ class SquaredError:
     activation: Activation = IDENTITY
     weight: float = 0.5
     name: str = "squared"
+    free_targets: bool = True
 
     @property
     def curvature_bound(self) -> float:
         return 2.0 * self.activation.slope_sup**2
 
     def value(self, u: Tensor, target: Tensor) -> Tensor:
-        return (target - self.activation.f(u)).square().sum(dim=1)
+        return (target - self.activation.f(u)).square().flatten(1).sum(dim=1)
 
     def slope(self, u: Tensor, target: Tensor) -> Tensor:
         return 2 * (self.activation.f(u) - target) * self.activation.df(u)
@@ -73,8 +86,14 @@ class SquaredError:
     def hessian(self, u: Tensor, target: Tensor) -> Tensor:
         return torch.diag_embed(self.curvature(u, target))
 
+    def hessian_root(self, u: Tensor, target: Tensor) -> HessianRoot:  # noqa: ARG002 - the Gauss-Newton part
+        return HessianRoot(math.sqrt(2 * self.weight) * self.activation.df(u).abs())
+
     def predict(self, u: Tensor) -> Tensor:
         return self.activation.f(u)
+
+    def check_targets(self, y: Tensor) -> None:
+        """Any finite target will do."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,7 @@ class SigmoidCrossEntropy:
     weight: float = 1.0
     name: str = "sigmoid"
     curvature_bound: float = 0.25
+    free_targets: bool = False
 
     def value(self, u: Tensor, target: Tensor) -> Tensor:
         return (torch.logaddexp(u, torch.zeros_like(u)) - target * u).sum(dim=1)
@@ -98,9 +118,15 @@ class SigmoidCrossEntropy:
     def hessian(self, u: Tensor, target: Tensor) -> Tensor:
         return torch.diag_embed(self.curvature(u, target))
 
+    def hessian_root(self, u: Tensor, target: Tensor) -> HessianRoot:
+        return HessianRoot((self.weight * self.curvature(u, target)).sqrt())
+
     def predict(self, u: Tensor) -> Tensor:
         """Class probabilities given that exactly one class is on: proportional to the odds e^u, so a softmax of u."""
         return torch.softmax(u, dim=1)
+
+    def check_targets(self, y: Tensor) -> None:
+        _check_unit_interval(y, self.name)
 
 
 @dataclass(frozen=True)
@@ -110,6 +136,7 @@ class SoftmaxCrossEntropy:
     weight: float = 1.0
     name: str = "softmax"
     curvature_bound: float = 0.5  # diag(p) - p p^T <= I/2 (Boehning), for targets that sum to one
+    free_targets: bool = False
 
     def value(self, u: Tensor, target: Tensor) -> Tensor:
         return -(target * F.log_softmax(u, dim=1)).sum(dim=1)
@@ -126,8 +153,26 @@ class SoftmaxCrossEntropy:
         full = torch.diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)
         return full * target.sum(dim=1).reshape(-1, 1, 1)
 
+    def hessian_root(self, u: Tensor, target: Tensor) -> HessianRoot:
+        unit = torch.softmax(u, dim=1).sqrt()
+        mass = self.weight * target.sum(dim=1, keepdim=True)  # 1 for a label; the loss takes any y >= 0
+        return HessianRoot(unit * mass.clamp(min=0.0).sqrt(), unit)
+
     def predict(self, u: Tensor) -> Tensor:
         return torch.softmax(u, dim=1)
+
+    def check_targets(self, y: Tensor) -> None:
+        _check_unit_interval(y, self.name)
+        if bool(((y.double().sum(dim=1) - 1).abs() > 1e-5).any()):
+            raise ArgumentError(
+                "y", "rows that do not sum to 1", "the softmax loss needs a distribution: one-hot labels"
+            )
+
+
+def _check_unit_interval(y: Tensor, name: str) -> None:
+    if bool(((y < 0) | (y > 1)).any()):
+        fix = f"the {name} loss needs targets in [0, 1]: one-hot labels"
+        raise ArgumentError("y", "entries outside [0, 1]", fix)
 
 
 LOSSES: dict[str, Loss] = {

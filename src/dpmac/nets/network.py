@@ -1,8 +1,8 @@
-"""A dense network: plain linear layers and activations in a plain ``nn.Sequential``.
+"""A network: a stack of layers and activations, as any torch user would write it in an ``nn.Sequential``.
 
-Nothing is wrapped, hooked or hung on tensors. ``state_dict()`` has the keys of the ``nn.Sequential`` that any torch
-user would write by hand (``0.weight``, ``0.bias``, ``2.weight``, ...), and :meth:`DenseNetwork.plain` gives that
-module. The network ends at the last layer's pre-activation; what it means is the loss's business.
+Nothing is wrapped, hooked or hung on tensors. ``state_dict()`` has the keys of that ``nn.Sequential`` (``0.weight``,
+``0.bias``, ``2.weight``, ...), and :meth:`Network.plain` gives it. The network ends at the last layer's pre-activation;
+what it means is the loss's business. MAC sees the stack as stages (:class:`Stage`), one for each weight layer.
 """
 
 from __future__ import annotations
@@ -10,23 +10,165 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, integer
-from dpmac.nets.activations import Activation, activation
-from dpmac.privacy.noise import NoiseSource
+from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
+from dpmac.nets.layers import LAYERS, Dense, Layer, Shape, WeightLayer
+from dpmac.randomness import NoiseSource, SeededNoise
 
-FORMAT = "dpmac-network-1"
+FORMAT = "dpmac-network-2"
 
 
-class DenseNetwork(nn.Module):
-    """Layers of ``sizes[0] -> sizes[1] -> ... -> sizes[-1]`` units with bias; ``hidden`` names the activations.
+@dataclass(frozen=True)
+class Stage:
+    """One weight layer with what leads to it: coordinates z -> ``carriers`` -> ``layer`` -> u -> ``activation``.
 
-    ``hidden`` is one activation for all hidden layers or one for each. Weights are drawn from N(0, 2 / (d_in + d_out))
-    and biases start at 0, from ``source``, so a seeded source gives the same network everywhere.
+    ``shape`` is that of one example's pre-activation u.
+    """
+
+    name: str
+    carriers: tuple[Layer, ...]
+    layer: WeightLayer
+    activation: Activation
+    shape: Shape
+
+    @property
+    def units(self) -> int:
+        return math.prod(self.shape)
+
+    def inputs(self, z: Tensor) -> Tensor:
+        """What the weight layer gets of the coordinates before it."""
+        for carrier in self.carriers:
+            z = carrier(z)
+        return z
+
+    def pre_activation(self, z: Tensor) -> Tensor:
+        u: Tensor = self.layer(self.inputs(z))
+        return u
+
+    def back(self, slopes: Tensor, z: Tensor) -> Tensor:
+        """Slopes in the pre-activation, carried back to the coordinates z: row by row."""
+        values = [z]
+        for carrier in self.carriers:
+            values.append(carrier(values[-1]))
+        carried = self.layer.back(slopes, values[-1])
+        for carrier, value in zip(reversed(self.carriers), reversed(values[:-1]), strict=True):
+            carried = carrier.back(carried, value)
+        return carried
+
+
+class Network(nn.Module):
+    """A stack of layers for rows of ``input_shape``; weights are drawn from ``source`` (see ``WeightLayer.draw``).
+
+    ``stack`` lists layers and activations (by name or as objects). Each activation stands right behind a weight layer,
+    and the stack ends with a weight layer. A seeded source gives the same network everywhere.
+    """
+
+    def __init__(
+        self, stack: Sequence[Layer | Activation | str], *, input_shape: Sequence[int], source: NoiseSource
+    ) -> None:
+        super().__init__()
+        self.input_shape: Shape = tuple(integer("input_shape", s, "give whole numbers") for s in input_shape)
+        self._stack = tuple(item if isinstance(item, Layer) else activation(item) for item in stack)
+        for index, item in enumerate(self._stack):  # the names that nn.Sequential would give
+            self.add_module(str(index), item if isinstance(item, Layer) else item.module())
+        self._shapes = _shapes(self._stack, self.input_shape)
+        for layer in self.weight_layers:
+            layer.draw(source)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The output layer's pre-activation (logits, or a reconstruction)."""
+        for module in self.children():
+            x = module(x)
+        return x
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stack as MAC sees it, input side first."""
+        found: list[Stage] = []
+        carriers: list[Layer] = []
+        for index, item in enumerate(self._stack):
+            if isinstance(item, WeightLayer):
+                after = self._stack[index + 1] if index + 1 < len(self._stack) else None
+                act = after if isinstance(after, Activation) else IDENTITY
+                name = f"layer {len(found) + 1}"
+                found.append(Stage(name, tuple(carriers), item, act, self._shapes[index]))
+                carriers = []
+            elif isinstance(item, Layer):
+                carriers.append(item)
+        return found
+
+    @property
+    def weight_layers(self) -> list[WeightLayer]:
+        return [item for item in self._stack if isinstance(item, WeightLayer)]
+
+    @property
+    def layer_names(self) -> list[str]:
+        """Public names of the weight layers, used in ledgers and histories."""
+        return [stage.name for stage in self.stages]
+
+    @property
+    def output_shape(self) -> Shape:
+        return self._shapes[-1]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of an input, and units of every weight layer."""
+        return (math.prod(self.input_shape), *(stage.units for stage in self.stages))
+
+    @property
+    def device(self) -> torch.device:
+        return self.weight_layers[0].weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.weight_layers[0].weight.dtype
+
+    def plain(self) -> nn.Sequential:
+        """A copy as a bare ``nn.Sequential`` that needs nothing of this package."""
+        modules = [item.plain() if isinstance(item, Layer) else item.module() for item in self._stack]
+        module = nn.Sequential(*modules).to(self.weight_layers[0].weight)
+        module.load_state_dict(self.state_dict())
+        return module
+
+    def save(self, path: str | Path) -> None:
+        """Write weights and architecture to one safetensors file."""
+        from safetensors.torch import save_file
+
+        header = {"format": FORMAT, "input_shape": list(self.input_shape), "stack": [_named(i) for i in self._stack]}
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
+        save_file(weights, str(path), metadata={"dpmac": json.dumps(header)})
+
+    @classmethod
+    def load(cls, path: str | Path, activations: Sequence[Activation] = ()) -> Network:
+        """Read what :meth:`save` wrote. No code is ever executed from the file.
+
+        An activation of your own is in the file by its name alone: hand it in again in ``activations``.
+        """
+        from safetensors import safe_open
+
+        with safe_open(str(path), framework="pt") as handle:
+            header = json.loads((handle.metadata() or {}).get("dpmac", "{}"))
+            if header.get("format") != FORMAT:
+                raise ValueError(f"{path} is not a dpmac network (no {FORMAT} header): it was not written by save()")
+            weights: dict[str, Tensor] = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
+        own = {act.name: act for act in activations}
+        stack = [_rebuilt(item, own, path) for item in header["stack"]]
+        network = Network(stack, input_shape=header["input_shape"], source=SeededNoise(0))
+        network.to(next(iter(weights.values())).dtype).load_state_dict(weights)
+        return network
+
+
+class DenseNetwork(Network):
+    """Dense layers of ``sizes[0] -> sizes[1] -> ... -> sizes[-1]`` units with bias; ``hidden`` names the activations.
+
+    ``hidden`` is one activation for all hidden layers or one for each.
     """
 
     def __init__(
@@ -36,81 +178,56 @@ class DenseNetwork(nn.Module):
         *,
         source: NoiseSource,
     ) -> None:
-        super().__init__()
         if len(sizes) < 2:
             raise ArgumentError("sizes", sizes, "give at least the number of inputs and of outputs")
-        self.sizes = tuple(integer("sizes", s, "every layer needs a whole number of units, at least 1") for s in sizes)
-        count = len(self.sizes) - 2
+        count = len(sizes) - 2
         names = [hidden] * count if isinstance(hidden, str | Activation) else list(hidden)
         if len(names) != count:
             raise ArgumentError("hidden", hidden, f"give one activation, or one for each of the {count} hidden layers")
-        self.activations = tuple(activation(name) for name in names)
-        for index, module in enumerate(_modules(self.sizes, self.activations)):
-            self.add_module(str(index), module)  # the names that nn.Sequential would give
-        with torch.no_grad():
-            for layer in self.linears:
-                deviation = math.sqrt(2.0 / (layer.in_features + layer.out_features))
-                layer.weight.copy_(deviation * source.normal(layer.weight.shape))
-                layer.bias.zero_()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The output layer's pre-activation (logits, or a reconstruction)."""
-        for module in self.children():
-            x = module(x)
-        return x
-
-    @property
-    def linears(self) -> list[nn.Linear]:
-        """The weight layers, input side first."""
-        return [module for module in self.children() if isinstance(module, nn.Linear)]
-
-    @property
-    def layer_names(self) -> list[str]:
-        """Public names of the weight layers, used in ledgers and histories."""
-        return [f"layer {k}" for k in range(1, len(self.sizes))]
-
-    @property
-    def device(self) -> torch.device:
-        return self.linears[0].weight.device
-
-    def plain(self) -> nn.Sequential:
-        """A copy as a bare ``nn.Sequential`` that needs nothing of this package."""
-        module = nn.Sequential(*_modules(self.sizes, self.activations)).to(self.linears[0].weight)
-        module.load_state_dict(self.state_dict())
-        return module
-
-    def save(self, path: str | Path) -> None:
-        """Write weights and architecture to one safetensors file."""
-        from safetensors.torch import save_file
-
-        header = {"format": FORMAT, "sizes": list(self.sizes), "hidden": [a.name for a in self.activations]}
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
-        save_file(weights, str(path), metadata={"dpmac": json.dumps(header)})
-
-    @classmethod
-    def load(cls, path: str | Path) -> DenseNetwork:
-        """Read what :meth:`save` wrote. No code is ever executed from the file."""
-        from safetensors import safe_open
-
-        from dpmac.privacy.noise import SeededNoise
-
-        with safe_open(str(path), framework="pt") as handle:
-            header = json.loads((handle.metadata() or {}).get("dpmac", "{}"))
-            if header.get("format") != FORMAT:
-                raise ValueError(f"{path} is not a dpmac network (no {FORMAT} header): it was not written by save()")
-            weights: dict[str, Tensor] = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
-        network = cls(header["sizes"], header["hidden"], source=SeededNoise(0))
-        network.load_state_dict(weights)
-        return network
+        fix = "every layer needs a whole number of units, at least 1"
+        whole = [integer("sizes", size, fix) for size in sizes]
+        stack: list[Layer | Activation | str] = [Dense(*whole[:2])]
+        for name, d_in, d_out in zip(names, whole[1:-1], whole[2:], strict=True):
+            stack += [name, Dense(d_in, d_out)]
+        super().__init__(stack, input_shape=whole[:1], source=source)
 
 
-def _modules(sizes: Sequence[int], activations: Sequence[Activation]) -> list[nn.Module]:
-    modules: list[nn.Module] = [_empty_linear(sizes[0], sizes[1])]
-    for act, d_in, d_out in zip(activations, sizes[1:-1], sizes[2:], strict=True):
-        modules += [act.module(), _empty_linear(d_in, d_out)]
-    return modules
+def _shapes(stack: Sequence[Layer | Activation], shape: Shape) -> list[Shape]:
+    """The shape after every item; raises where the stack cannot be."""
+    shapes: list[Shape] = []
+    before: Layer | Activation | None = None
+    for item in stack:
+        if isinstance(item, Activation):
+            if not isinstance(before, WeightLayer):
+                fix = "an activation stands right behind a weight layer: put it there (before pooling)"
+                raise ArgumentError("stack", item, fix)
+        else:
+            shape = item.shape_after(shape)
+        shapes.append(shape)
+        before = item
+    if not isinstance(before, WeightLayer):
+        raise ArgumentError("stack", before, "a network ends with a weight layer, such as Dense(inputs, outputs)")
+    if len(shape) != 1:
+        raise ArgumentError("stack", before, "a network ends with rows of numbers: end it with Dense(inputs, outputs)")
+    return shapes
 
 
-def _empty_linear(d_in: int, d_out: int) -> nn.Linear:
-    """A linear layer whose weights are still to be written: torch's own initial draw is skipped."""
-    return nn.Linear(d_in, d_out, device="meta").to_empty(device="cpu")
+def _named(item: Layer | Activation) -> dict[str, Any]:
+    if isinstance(item, Activation):
+        return {"activation": item.name, "own": ACTIVATIONS.get(item.name) != item}
+    return {"layer": item.kind, **item.config()}
+
+
+def _rebuilt(item: dict[str, Any], own: dict[str, Activation], path: str | Path) -> Layer | Activation:
+    if "activation" in item:
+        name = item["activation"]
+        if not item["own"]:
+            return activation(name)
+        if name not in own:
+            fix = f"{path} has an activation of your own: hand it in, Network.load(path, activations=[...])"
+            raise ArgumentError("activations", name, fix)
+        return own[name]
+    arguments = {key: tuple(v) if isinstance(v, list) else v for key, v in item.items() if key != "layer"}
+    if item["layer"] not in LAYERS:
+        raise ValueError(f"{path} has a layer of kind {item['layer']!r}, which this version does not know")
+    return LAYERS[item["layer"]](**arguments)

@@ -1,32 +1,36 @@
-"""The privacy core. To trust the package, read ``release``, ``bound`` and ``accounting`` here, and nothing else."""
+"""The privacy core. To trust the package, read ``door``, ``bounds``, ``parts`` and ``accounting``; docs/guarantee.md
+walks through them."""
 
 from dpmac.privacy.accounting import Mechanism, epsilon_of
-from dpmac.privacy.bound import (
-    Analytic,
-    Block,
-    Bound,
-    EqualShares,
-    JointClip,
-    LeastEnergy,
-    Normalise,
-    Partition,
-    PerLayerClip,
-    Unbounded,
-)
+from dpmac.privacy.adaptive import AdaptiveQuantile
+from dpmac.privacy.allocation import EqualShares, LeastEnergy
+from dpmac.privacy.bounds import Analytic, Bound, JointClip, Normalise, PerLayerClip, Unbounded
+from dpmac.privacy.door import BrokenPromiseError, release
 from dpmac.privacy.ledger import Entry, Ledger
-from dpmac.privacy.noise import NoiseSource, SeededNoise, SystemNoise, noise_source
+from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part
 from dpmac.privacy.plan import Plan
-from dpmac.privacy.release import BrokenPromiseError, release
+from dpmac.privacy.positions import PositionPart
+from dpmac.privacy.query import Answer, Query
 from dpmac.privacy.sampling import Batch, PoissonSampler, PrivateRows
 from dpmac.privacy.statement import Statement
-from dpmac.privacy.thresholds import AdaptiveQuantile, NormHistogram
+
+BOUNDS: dict[str, Bound] = {
+    "normalise": Normalise(),
+    "clip": PerLayerClip(1.0),
+    "joint": JointClip(1.0),
+    "adaptive": AdaptiveQuantile(),
+    "analytic": Analytic(),
+    "none": Unbounded(),
+}
+"""Every bound under a name, with its usual arguments. A new one is a file and a line here."""
 
 __all__ = [
+    "BOUNDS",
     "AdaptiveQuantile",
     "Analytic",
+    "Answer",
     "Batch",
-    "Block",
     "Bound",
     "BrokenPromiseError",
     "DensePart",
@@ -37,8 +41,6 @@ __all__ = [
     "LeastEnergy",
     "Ledger",
     "Mechanism",
-    "NoiseSource",
-    "NormHistogram",
     "Normalise",
     "OuterPart",
     "Part",
@@ -46,12 +48,11 @@ __all__ = [
     "PerLayerClip",
     "Plan",
     "PoissonSampler",
+    "PositionPart",
     "PrivateRows",
-    "SeededNoise",
+    "Query",
     "Statement",
-    "SystemNoise",
     "Unbounded",
     "epsilon_of",
-    "noise_source",
     "release",
 ]

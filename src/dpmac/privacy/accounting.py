@@ -24,7 +24,7 @@ Accountant = Literal["pld", "rdp"]
 MIN_MULTIPLIER = 0.01  # below it an epsilon is in the thousands and the accountants lose their footing
 MIN_DELTA = 1e-12
 ROUNDOFF = 1e-14  # of delta, set aside for every release: over ten times what PLDs were seen to miss by rounding
-UNIT = "one example, added or removed"
+UNIT = "one row, there or blank (the number of rows is public)"
 _GRID_POINTS = (
     500_000  # a PLD that would spread over more points than this is discretised more coarsely (still an upper bound)
 )

@@ -2,7 +2,7 @@
 
 A part never builds a matrix per example. It keeps the factors (an outer product is two vectors), knows the exact
 norm of every example's share from them, can scale every share by its own factor, and can be summed. Summing is what
-turns private numbers into an aggregate, so only :mod:`dpmac.privacy.release` may call :meth:`Part.total`; a test
+turns private numbers into an aggregate, so only :mod:`dpmac.privacy.door` may call :meth:`Part.total`; a test
 walks the package and fails if anything else does. All arithmetic that the guarantee rests on is in double precision.
 """
 
@@ -51,13 +51,13 @@ def row_norms(rows: Tensor) -> Tensor:
     return scaled * safe.squeeze(1)
 
 
-def _times(values: Tensor, factors: Tensor) -> Tensor:
+def times(values: Tensor, factors: Tensor) -> Tensor:
     """Rows of ``values`` times ``factors`` in double precision, where 0 times anything is 0."""
     column = factors.double().reshape(-1, *[1] * (values.dim() - 1))
     return torch.where(column == 0, 0.0, values.double() * column)
 
 
-def _keep(values: Tensor, factors: Tensor) -> Tensor:
+def kept(values: Tensor, factors: Tensor) -> Tensor:
     """Rows of ``values`` with those of factor 0 blanked, so that 0 * inf cannot reach a sum."""
     return torch.where((factors == 0).reshape(-1, *[1] * (values.dim() - 1)), 0.0, values)
 
@@ -85,7 +85,7 @@ class OuterPart:
         return row_norms(self.left) * row_norms(self.right)
 
     def scaled(self, factors: Tensor) -> OuterPart:
-        return OuterPart(_times(self.left, factors), _keep(self.right, factors))
+        return OuterPart(times(self.left, factors), kept(self.right, factors))
 
     def total(self) -> Tensor:
         return self.left.double().T @ self.right.double()
@@ -109,7 +109,7 @@ class DensePart:
         return row_norms(self.values.double().reshape(self.rows, math.prod(self.shape)))
 
     def scaled(self, factors: Tensor) -> DensePart:
-        return DensePart(_times(self.values, factors))
+        return DensePart(times(self.values, factors))
 
     def total(self) -> Tensor:
         return self.values.double().sum(dim=0)
@@ -138,13 +138,10 @@ class GramPart:
         return row_norms(self.weights) * row_norms(self.inputs).square()
 
     def scaled(self, factors: Tensor) -> GramPart:
-        return GramPart(_times(self.weights, factors), _keep(self.inputs, factors))
+        return GramPart(times(self.weights, factors), kept(self.inputs, factors))
 
     def total(self) -> Tensor:
         inputs, weights = self.inputs.double(), self.weights.double()
         units = [(inputs * weights[:, j : j + 1]).T @ inputs for j in range(weights.shape[1])]
         stacked = torch.stack(units) if units else inputs.new_zeros(self.shape)
         return (stacked + stacked.transpose(1, 2)) / 2  # exactly symmetric, whatever the matrix product rounds
-
-
-PART_TYPES = (OuterPart, DensePart, GramPart)

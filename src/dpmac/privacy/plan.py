@@ -13,8 +13,8 @@ from typing import Any
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.privacy.accounting import MIN_DELTA, Accountant, Mechanism, calibrate, check_multiplier, epsilon_of, merged
-from dpmac.privacy.noise import NoiseSource
 from dpmac.privacy.sampling import MIN_RATE, PoissonSampler
+from dpmac.randomness import NoiseSource
 
 STEP = "training step"
 

@@ -1,34 +1,37 @@
 """Rows go in here, and come out only as Poisson samples that can be spent once.
 
 The accountant's amplification theorem speaks of batches in which every row stands independently with probability q.
-:class:`Batch` carries the q it was really drawn with, and :func:`dpmac.privacy.release.release` writes *that* q into
+:class:`Batch` carries the q it was really drawn with, and :func:`dpmac.privacy.door.release` writes *that* q into
 the ledger, so sampling and accounting cannot disagree. A batch can be released once: a second release of the same
 rows would need another theorem.
+
+The table has n places, and n is public. Neighbouring tables differ in one place: a row stands there, or it is blank.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.privacy.noise import NoiseSource, shuffled
+from dpmac.randomness import NoiseSource, shuffled
 
 MIN_RATE = 1e-9
+MAX_BLOCK = 4096  # rows in a block, at most: the rounding argument in bounds.SLACK counts on it
 _OVERFLOW = 80 * math.log(2)  # a sample finds no room with a chance below exp(-_OVERFLOW)
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
 
 
 @dataclass(frozen=True)
 class PoissonSampler:
-    """Draws row indices: each of ``n`` rows independently with probability ``rate``.
+    """Draws places: each of ``n`` independently with probability ``rate``, whether a row stands there or not.
 
     Right for any rate from 1e-9 to 1: the comparison is made on 53-bit uniforms, so a rate of 1e-6 is off by 1e-10 of
-    itself at most, and a rate of 1 takes every row. A draw may be empty. Reproducible only if the source is seeded.
+    itself at most, and a rate of 1 takes every place. A draw may be empty. Reproducible only if the source is seeded.
     """
 
     n: int
@@ -41,7 +44,7 @@ class PoissonSampler:
         object.__setattr__(self, "rate", rate)
 
     def draw(self) -> Tensor:
-        """Sorted indices of one fresh Poisson sample."""
+        """Sorted places of one fresh Poisson sample."""
         found = [
             start + torch.nonzero(self.source.uniform(min(_CHUNK, self.n - start)) < self.rate).flatten()
             for start in range(0, self.n, _CHUNK)
@@ -55,11 +58,13 @@ class Batch:
     How many rows it holds is private too (the noise does not hide it), so there is no ``len``.
     """
 
-    def __init__(self, columns: tuple[Tensor, ...], indices: Tensor | None, sample_rate: float, seeded: bool) -> None:
-        self._columns, self._indices, self._spent = columns, indices, False
+    def __init__(
+        self, columns: tuple[Tensor, ...], rows: Tensor, places: Tensor | None, sample_rate: float, seeded: bool
+    ) -> None:
+        self._columns, self._rows, self._places, self._spent = columns, rows, places, False
         self.sample_rate = sample_rate
         self.seeded = seeded  # amplification by sampling needs a sample that nobody can replay
-        self.expected_rows = sample_rate * len(columns[0])  # public, unlike the number of rows really drawn
+        self.expected_rows = sample_rate * len(rows)  # public, unlike the number of rows really drawn
 
     @property
     def device(self) -> torch.device:
@@ -68,19 +73,19 @@ class Batch:
     @property
     def capacity(self) -> int:
         """Rows there is room for, a public number. Less than one sample in 2**80 is larger (Bernstein's inequality)."""
-        n, rate = len(self._columns[0]), self.sample_rate
+        n, rate = len(self._rows), self.sample_rate
         spread = _OVERFLOW / 3 + math.sqrt((_OVERFLOW / 3) ** 2 + 2 * _OVERFLOW * n * rate * (1 - rate))
         return n if rate == 1 else min(n, math.ceil(n * rate + spread))
 
     def spend(self, size: int, source: NoiseSource) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
-        """The rows at random places in blocks of exactly ``size``, each block with a mask of what is real.
+        """The rows at random spots in blocks of exactly ``size``, each block with a mask of what is real.
 
-        How many blocks there are, and their shape, follows from public numbers; places without a row hold zeros. Matrix
-        kernels may round a row differently at another place or in another shape, so neither may depend on other rows.
-        A row's place does not: the places of m rows are drawn from all places without replacement, and the places
-        of any m - 1 of them have the very law they would have without the last. So the row that comes or goes finds
+        How many blocks there are, and their shape, follows from public numbers; spots without a row hold zeros. Matrix
+        kernels may round a row differently at another spot or in another shape, so neither may depend on other rows.
+        A row's spot does not: the spots of m drawn places are drawn from all spots without replacement, and those of
+        any m - 1 of them have the very law they would have without the last. So the row that comes or goes finds
         all others where they are. (A sample beyond the capacity gets more blocks; see :attr:`capacity`.) Only
-        :func:`release` calls this, and it drops what empty places contribute.
+        :func:`release` calls this, and it drops what empty spots contribute.
         """
         if self._spent:
             raise RuntimeError(
@@ -94,25 +99,20 @@ class Batch:
         raise TypeError("a batch cannot be copied or pickled: its rows may be released only once")
 
     def _blocks(self, size: int, source: NoiseSource) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
-        drawn = torch.arange(len(self._columns[0])) if self._indices is None else self._indices
-        places = size * math.ceil(max(self.capacity, len(drawn), 1) / size)
-        row_at = torch.full((places,), -1)
-        row_at[shuffled(places, source)[: len(drawn)]] = drawn
+        drawn = self._rows if self._places is None else self._rows[self._places]  # -1 where the place is blank
+        spots = size * math.ceil(max(self.capacity, len(drawn), 1) / size)
+        row_at = torch.full((spots,), -1)
+        row_at[shuffled(spots, source)[: len(drawn)]] = drawn
         row_at = row_at.to(self.device)
-        for start in range(0, places, size):
-            chosen = row_at[start : start + size]
-            real = chosen >= 0
-            yield tuple(_gathered(column, chosen, real) for column in self._columns), real
-
-
-def _gathered(column: Tensor, chosen: Tensor, real: Tensor) -> Tensor:
-    """The ``chosen`` rows of ``column``, and zeros where there is none."""
-    rows = column[chosen.clamp(min=0)]
-    return torch.where(real.reshape(-1, *[1] * (rows.dim() - 1)), rows, 0)
+        for start in range(0, spots, size):
+            yield _gathered(self._columns, row_at[start : start + size])
 
 
 class PrivateRows:
-    """The private table: columns of equal length (inputs, targets). Its rows leave only as batches."""
+    """The private table: columns of equal length (inputs, targets). Its rows leave only as batches.
+
+    It has ``n`` places, a public number; a place holds a row or is blank (:meth:`without`).
+    """
 
     def __init__(self, *columns: Tensor) -> None:
         if not columns:
@@ -121,14 +121,86 @@ class PrivateRows:
         if len(set(lengths)) != 1:
             raise ArgumentError("columns", lengths, "every column needs the same number of rows")
         self._columns = columns
-        self.n = lengths[0]
+        self._rows = torch.arange(lengths[0])  # the row at every place, -1 for none
+
+    @property
+    def n(self) -> int:
+        return len(self._rows)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shape of one row of every column: public."""
+        return [tuple(column.shape[1:]) for column in self._columns]
+
+    @property
+    def device(self) -> torch.device:
+        return self._columns[0].device
+
+    def to(self, device: torch.device) -> PrivateRows:
+        """The table on another device."""
+        return self._with(tuple(column.to(device) for column in self._columns), self._rows)
 
     def sample(self, sampler: PoissonSampler) -> Batch:
         """A fresh Poisson sample, carrying the sampler's rate."""
         if sampler.n != self.n:
             raise ArgumentError("sampler.n", sampler.n, f"the table has {self.n} rows: build the sampler for them")
-        return Batch(self._columns, sampler.draw(), sampler.rate, sampler.source.seeded)
+        return Batch(self._columns, self._rows, sampler.draw(), sampler.rate, sampler.source.seeded)
 
     def everything(self) -> Batch:
         """All rows, unsampled (rate 1): for one-shot releases such as DP-PCA."""
-        return Batch(self._columns, None, 1.0, seeded=False)
+        return Batch(self._columns, self._rows, None, 1.0, seeded=False)
+
+    def without(self, place: int) -> PrivateRows:
+        """The neighbouring table: the row at ``place`` deleted from every column, its place left blank; n stays."""
+        row = int(self._rows[place])
+        if row < 0:
+            raise ArgumentError("place", place, "it is blank already")
+        kept = torch.arange(len(self._columns[0])) != row
+        return self._with(
+            tuple(column[kept.to(column.device)] for column in self._columns),
+            torch.where(self._rows == row, -1, self._rows - (self._rows > row).long()),
+        )
+
+    @torch.no_grad()
+    def behind(self, front: Callable[[Tensor], Tensor]) -> PrivateRows:
+        """The table with ``front`` of its first column in place of that column, computed once.
+
+        For a front that is dear: the rows go through it in blocks of one public shape, each at its own place, and a
+        blank place holds zeros there. So the row that comes or goes finds every other row's numbers as they were,
+        bit for bit, exactly as if the front were applied anew in every release. What comes out is as private as what
+        went in, and stays inside.
+        """
+        size = block_size(self.n, None)
+        padded = torch.cat([self._rows, torch.full((-self.n % size,), -1)]).to(self._columns[0].device)
+        blocks = [front(_gathered(self._columns[:1], at)[0][0]) for at in torch.split(padded, size)]
+        inputs = torch.cat(blocks)[: self.n]
+        others = _gathered(self._columns[1:], padded[: self.n])[0]
+        return self._with((inputs, *others), torch.where(self._rows >= 0, torch.arange(self.n), -1))
+
+    def _with(self, columns: tuple[Tensor, ...], rows: Tensor) -> PrivateRows:
+        table = PrivateRows(*columns)
+        table._rows = rows
+        return table
+
+
+def _gathered(columns: tuple[Tensor, ...], row_at: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+    """The rows ``row_at`` of every column, zeros where there is none, and the mask of those that are there."""
+    real = row_at >= 0
+    chosen = row_at.clamp(min=0)
+
+    def gather(column: Tensor) -> Tensor:
+        if len(column) == 0:  # every place of the table is blank
+            return column.new_zeros(len(row_at), *column.shape[1:])
+        rows = column[chosen]
+        return torch.where(real.reshape(-1, *[1] * (rows.dim() - 1)), rows, 0)
+
+    return tuple(gather(column) for column in columns), real
+
+
+def block_size(capacity: int, micro_batch: int | None) -> int:
+    """Rows in a block: all there is room for in as few equal blocks as the micro-batch and MAX_BLOCK allow.
+
+    Depends on public numbers only. A multiple of 64, where matrix kernels have no remainders to treat apart.
+    """
+    most = MAX_BLOCK if micro_batch is None else min(64 * math.ceil(micro_batch / 64), MAX_BLOCK)
+    return 64 * math.ceil(capacity / math.ceil(capacity / most) / 64)

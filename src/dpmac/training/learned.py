@@ -7,15 +7,12 @@ from dataclasses import replace
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.accounting import Mechanism, merged
-from dpmac.privacy.bound import PerLayerClip
-from dpmac.privacy.ledger import Ledger
-from dpmac.privacy.parts import Part
-from dpmac.privacy.plan import Plan
-from dpmac.privacy.sampling import PrivateRows
-from dpmac.privacy.thresholds import NormHistogram
-from dpmac.training.inputs import check_rows
+from dpmac.methods import NormHistogram
+from dpmac.privacy import Ledger, Mechanism, PerLayerClip, Plan, PrivateRows
+from dpmac.privacy.accounting import merged
+from dpmac.training.rows import private_rows
 from dpmac.training.run import Run
+from dpmac.training.step import Step
 from dpmac.training.trainer import Trainer
 
 
@@ -25,7 +22,12 @@ def costs_before(pretraining: Plan, histogram: NormHistogram) -> tuple[Mechanism
 
 
 def fit_with_learned_thresholds(
-    trainer: Trainer, pretraining: Plan, histogram: NormHistogram, x: Tensor, y: Tensor, ledger: Ledger | None = None
+    trainer: Trainer,
+    pretraining: Plan,
+    histogram: NormHistogram,
+    x: Tensor | PrivateRows,
+    y: Tensor | None = None,
+    ledger: Ledger | None = None,
 ) -> Run:
     """Algorithm 2: all three parts in one ledger, all three paid from one budget.
 
@@ -33,23 +35,19 @@ def fit_with_learned_thresholds(
     in the pre-training, and its thresholds are then replaced by the learned ones. The three parts draw from sources of
     their own: noise is never used twice, not even by a seeded run.
     """
-    check_rows(x, y, trainer.network, trainer.loss)
+    rows = private_rows(x, y, trainer.network, trainer.loss, trainer.front)
     if set(trainer.plan.before) != set(costs_before(pretraining, histogram)):
         fix = "it must be costs_before(pretraining, histogram), so that one budget covers all three parts"
         raise ArgumentError("trainer.plan.before", trainer.plan.before, fix)
-    if not len(x) == trainer.plan.n == pretraining.n:
-        raise ArgumentError("x", f"{len(x)} rows", f"the plans are for {pretraining.n} and {trainer.plan.n} rows")
+    if not rows.n == trainer.plan.n == pretraining.n:
+        raise ArgumentError("x", f"{rows.n} rows", f"the plans are for {pretraining.n} and {trainer.plan.n} rows")
     book = Ledger() if ledger is None else ledger
-    first = replace(trainer, plan=pretraining, source=trainer.source.spawn("pre-training")).fit(x, y, book)
+    first = replace(trainer, plan=pretraining, source=trainer.source.spawn("pre-training")).fit(rows, ledger=book)
     network = first.model
-
-    def parts_of(*rows: Tensor) -> list[Part]:
-        coordinates = trainer.zstep.solve(network, trainer.loss, rows[0], rows[1])
-        return trainer.expansion.parts(network, trainer.loss, coordinates)
-
-    names = [block.name for block in trainer.expansion.blocks(network, trainer.loss)]
-    rows = PrivateRows(x.to(network.device), y.to(network.device))
+    step = Step(network, trainer.loss, trainer.zstep, trainer.expansion, trainer.bound, first.front)
+    names = [p.name for p in trainer.expansion.partitions(network, trainer.loss)]
     source = trainer.source.spawn("histogram")
-    found = histogram.thresholds(rows, parts_of, names, source, book, trainer.micro_batch)
-    bound = PerLayerClip(found)
-    return replace(trainer, network=network, bound=bound, source=trainer.source.spawn("training")).fit(x, y, book)
+    table = rows.to(network.device)
+    found = histogram.thresholds(table, step.unbounded, names, source, book, trainer.micro_batch)
+    last = replace(trainer, network=network, bound=PerLayerClip(found), source=trainer.source.spawn("training"))
+    return last.fit(rows, ledger=book)

@@ -10,10 +10,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpmac.nets.network import DenseNetwork
-from dpmac.privacy.ledger import Ledger
-from dpmac.privacy.plan import Plan
-from dpmac.privacy.statement import Statement
+import torch
+from torch import Tensor
+
+from dpmac.nets import Network
+from dpmac.nets.fronts import Front, save_front
+from dpmac.privacy import Ledger, Plan, Statement
+from dpmac.training.step import inputs_of
 
 
 @dataclass(frozen=True)
@@ -31,23 +34,37 @@ class Record:
 class Run:
     """What :meth:`Trainer.fit` returns."""
 
-    model: DenseNetwork
+    model: Network
     history: list[Record]
     ledger: Ledger
     plan: Plan
     notes: tuple[str, ...] = ()
+    front: Front | None = None
+
+    @torch.no_grad()
+    def outputs(self, x: Tensor) -> Tensor:
+        """The network's outputs for raw rows like those that ``fit`` took: front first. In double precision, so that
+        a row's answer does not depend on the rows beside it."""
+        exact = self.model.plain().double()
+        rows = x.to(self.model.device)
+        inputs = rows.double() if self.front is None else inputs_of(self.front, self.model, rows).double()
+        result: Tensor = exact(inputs)
+        return result
 
     def statement(self) -> Statement:
         """The guarantee of this run, composed from the ledger."""
         return self.ledger.statement(self.plan.delta, self.notes)
 
     def save(self, folder: str | Path, extra: Mapping[str, Any] | None = None) -> Path:
-        """Write ``model.safetensors``, ``plan.json``, ``ledger.jsonl``, ``history.json``, ``statement.txt`` and
-        ``statement.json`` into a new folder. ``extra`` goes into ``result.json``."""
+        """Write ``model.safetensors``, ``front.safetensors`` (if there is a front), ``plan.json``, ``ledger.jsonl``,
+        ``history.json``, ``statement.txt`` and ``statement.json`` into a new folder. ``extra`` goes into
+        ``result.json``."""
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=False)
         statement = self.statement()
         self.model.save(where / "model.safetensors")
+        if self.front is not None:
+            save_front(self.front, where / "front.safetensors")
         self.ledger.save(where / "ledger.jsonl")
         _write_json(where / "plan.json", self.plan.to_dict())
         _write_json(where / "history.json", [asdict(record) for record in self.history])

@@ -1,37 +1,32 @@
 """The trainer: walks mini-batches through the house, and does nothing else.
 
-rows -> sampler -> coordinates (Z-step) -> expansion -> bound -> RELEASE -> weights (W-step) -> model
+rows -> sampler -> front -> coordinates (Z-step) -> expansion -> bound -> RELEASE -> weights (W-step) -> model
 """
 
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
-from dpmac.mac.coordinates import AdamCoordinates, ZStep
-from dpmac.mac.expansion import Expansion, FirstOrder
-from dpmac.mac.polynomial import Polynomial
-from dpmac.mac.weights import OptimizerStep, WStep
-from dpmac.nets.losses import Loss
-from dpmac.nets.network import DenseNetwork
+from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, Polynomial, WStep, ZStep
+from dpmac.methods import Gradients
+from dpmac.nets import Loss, Network
+from dpmac.nets.fronts import Front
+from dpmac.privacy import Bound, Ledger, Normalise, Plan, PrivateRows, Unbounded, release
 from dpmac.privacy.accounting import merged
-from dpmac.privacy.bound import Bound, Normalise, Unbounded
-from dpmac.privacy.ledger import Ledger
-from dpmac.privacy.noise import NoiseSource, SystemNoise
-from dpmac.privacy.parts import Part
-from dpmac.privacy.plan import STEP, Plan
-from dpmac.privacy.release import release
-from dpmac.privacy.sampling import PrivateRows
-from dpmac.training.inputs import check_rows
+from dpmac.randomness import NoiseSource, SystemNoise
+from dpmac.training.rows import private_rows
 from dpmac.training.run import Record, Run
+from dpmac.training.step import Step, inputs_of
 
-Evaluate = Callable[[DenseNetwork], Mapping[str, float]]
+Evaluate = Callable[[Network], Mapping[str, float]]
 OnStep = Callable[[int, int], None]  # steps done, steps in all
 
 
@@ -40,18 +35,19 @@ class Trainer:
     """Trains a copy of ``network`` under ``plan``; every private number leaves through :func:`release`.
 
     ``network`` itself is never changed, so each :meth:`fit` starts from the same public weights and its ledger is the
-    whole truth about the model it returns. Do not hand in a network that private rows have shaped already, unless the
-    ledger of that shaping comes along (``plan.before`` and ``ledger``).
+    whole truth about the model it returns. Do not hand in a network or a front that private rows have shaped already,
+    unless the ledger of that shaping comes along (``plan.before`` and ``ledger``).
 
-    ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives all
-    randomness (operating-system entropy unless a seeded one is given). ``micro_batch`` bounds memory and changes
+    ``front`` is the public map from raw rows to the network's inputs; it belongs to the model and is applied on the
+    private way. ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives
+    all randomness (operating-system entropy unless a seeded one is given). ``micro_batch`` bounds memory and changes
     nothing beyond rounding.
     ``evaluate`` is called after each epoch and its figures go into the history: give it public data only, since
     metrics on private rows are not covered by the guarantee. ``on_step`` sees the step count, for a progress bar.
     ``notes`` are added to what the run's statement says it does not cover.
     """
 
-    network: DenseNetwork
+    network: Network
     loss: Loss
     plan: Plan
     zstep: ZStep = field(default_factory=AdamCoordinates)
@@ -59,69 +55,80 @@ class Trainer:
     wstep: WStep = field(default_factory=OptimizerStep)
     source: NoiseSource = field(default_factory=SystemNoise)
     expansion: Expansion = field(default_factory=FirstOrder)
+    front: Front | None = None
     micro_batch: int | None = None
     evaluate: Evaluate | None = None
     on_step: OnStep | None = None
     notes: tuple[str, ...] = ()
 
-    def fit(self, x: Tensor, y: Tensor, ledger: Ledger | None = None) -> Run:
-        """Train on ``x`` (n, inputs) and ``y`` (n, outputs) and return the run: model, history, ledger, plan.
+    @classmethod
+    def dp_sgd(cls, network: Network, loss: Loss, plan: Plan, bound: Bound, **more: Any) -> Trainer:
+        """A trainer that does DP-SGD: ``bound`` is ``JointClip(Theta)`` for flat clipping, ``PerLayerClip`` for layers.
 
-        ``ledger`` must hold exactly what the plan says was released before training; None starts an empty one. All
-        arguments are checked before the first row is touched. If training is interrupted, the ledger holds exactly
-        the releases that were made.
+        ``more`` are other fields: ``wstep`` (any torch optimiser), ``front``, ``source``, ``micro_batch``, ...
         """
-        book = self._check(x, y, Ledger() if ledger is None else ledger)
+        return cls(network, loss, plan, FixedPrediction(), bound, expansion=Gradients(), **more)
+
+    def fit(self, x: Tensor | PrivateRows, y: Tensor | None = None, ledger: Ledger | None = None) -> Run:
+        """Train on raw rows ``x`` (n, ...) and targets ``y`` (n, outputs) and return the run: model, ledger, plan.
+
+        Without ``y`` the network learns to give back its own inputs, as an autoencoder. ``x`` may be a
+        :class:`PrivateRows` of both. ``ledger`` must hold exactly what the plan says was released before training; None
+        starts an empty one. All arguments are checked before the first row is touched. If training is interrupted, the
+        ledger holds exactly the releases that were made.
+        """
+        book = Ledger() if ledger is None else ledger
+        rows = self._checked(x, y, book)
         network = copy.deepcopy(self.network)
-        rows = PrivateRows(x.to(network.device), y.to(network.device))
-        sampler = self.plan.sampler(self.source.spawn("sampler"))
-        noise = self.source.spawn("noise")
+        front = None if self.front is None else copy.deepcopy(self.front).to(network.device)
+        table, step_of = self._start(rows.to(network.device), network, front)
+        sampler, noise = self.plan.sampler(self.source.spawn("sampler")), self.source.spawn("noise")
         updater = self.wstep.start(network, self.plan.steps)
-        contribute = functools.partial(self._contribute, network)
         bound, history = self.bound, list[Record]()
-        for step in range(1, self.plan.steps + 1):
-            lr, blocks = updater.lr, self.expansion.blocks(network, self.loss)
-            released = release(
-                rows.sample(sampler),
-                functools.partial(contribute, bound),
-                bound.promise(blocks),
+        for number in range(1, self.plan.steps + 1):
+            lr, step = updater.lr, step_of(bound)
+            answer = release(
+                table.sample(sampler),
+                step.query(),
                 noise_multiplier=self.plan.noise_multiplier,
                 source=noise,
                 ledger=book,
-                label=STEP,
                 divisor=self.plan.batch_size,
                 micro_batch=self.micro_batch,
             )
-            polynomials = self.expansion.polynomials(network, self.loss, released[: len(blocks)])
+            polynomials = step.polynomials(answer)
             updater.apply(polynomials)
-            bound = bound.learned(released[len(blocks) :])
-            if self._epoch(step) > self._epoch(step - 1) or step == self.plan.steps:
-                history.append(self._record(updater.model, step, lr, polynomials))
+            bound = bound.learned(answer)
+            if self._epoch(number) > self._epoch(number - 1) or number == self.plan.steps:
+                history.append(self._record(updater.model, number, lr, polynomials))
             if self.on_step is not None:
-                self.on_step(step, self.plan.steps)
+                self.on_step(number, self.plan.steps)
         self._check_books(book)
-        return Run(updater.model, history, book, self.plan, self.notes)
+        return Run(updater.model, history, book, self.plan, self.notes, front)
 
-    def _contribute(self, network: DenseNetwork, bound: Bound, x: Tensor, y: Tensor) -> list[Part]:
-        """Bounded parts of a micro-batch, row by row: the whole way from rows to the door."""
-        coordinates = self.zstep.solve(network, self.loss, x, y)
-        return bound.apply(self.expansion.parts(network, self.loss, coordinates))
+    def _start(
+        self, rows: PrivateRows, network: Network, front: Front | None
+    ) -> tuple[PrivateRows, Callable[[Bound], Step]]:
+        """The table to draw from, and the step for a bound: a dear front is applied once, another in every step."""
+        if front is not None and front.dear:
+            rows, front = rows.behind(partial(inputs_of, front, network)), None
+        return rows, lambda bound: Step(network, self.loss, self.zstep, self.expansion, bound, front)
 
     def _epoch(self, step: int) -> int:
         """Whole expected passes over the rows after ``step`` steps."""
         return int(step * self.plan.batch_size / self.plan.n + 1e-9)
 
-    def _record(self, network: DenseNetwork, step: int, lr: float, polynomials: list[Polynomial]) -> Record:
+    def _record(self, network: Network, step: int, lr: float, polynomials: list[Polynomial]) -> Record:
         """What the history keeps of an epoch: only public numbers and functions of released ones."""
         norms = [float(torch.linalg.vector_norm(p.slope)) for p in polynomials]
         metrics = dict(self.evaluate(network)) if self.evaluate is not None else {}
         return Record(step, step * self.plan.batch_size / self.plan.n, lr, norms, metrics)
 
-    def _check(self, x: Tensor, y: Tensor, ledger: Ledger) -> Ledger:
-        check_rows(x, y, self.network, self.loss)
-        if len(x) != self.plan.n:
+    def _checked(self, x: Tensor | PrivateRows, y: Tensor | None, ledger: Ledger) -> PrivateRows:
+        rows = private_rows(x, y, self.network, self.loss, self.front)
+        if rows.n != self.plan.n:
             raise ArgumentError(
-                "x", f"{len(x)} rows", f"the plan was made for n={self.plan.n}: make one for these rows"
+                "x", f"{rows.n} rows", f"the plan was made for n={self.plan.n}: make one for these rows"
             )
         if self.plan.noise_multiplier > 0 and isinstance(self.bound, Unbounded):
             raise ArgumentError(
@@ -133,7 +140,7 @@ class Trainer:
             raise ArgumentError(
                 "ledger", ledger, "it must hold exactly what plan.before lists: pass the ledger of those releases"
             )
-        return ledger
+        return rows
 
     def _check_books(self, ledger: Ledger) -> None:
         if set(ledger.mechanisms()) != set(self.plan.mechanisms()):

@@ -1,0 +1,63 @@
+"""A W-step by any torch optimiser, at either order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from dpmac.checks import integer, number
+from dpmac.mac.polynomial import Polynomial
+from dpmac.mac.wsteps.base import Schedule, constant
+from dpmac.nets.network import Network
+
+
+@dataclass(frozen=True)
+class OptimizerStep:
+    """``inner_steps`` steps of any torch optimiser on each released polynomial, with a learning-rate schedule.
+
+    At order 1 the polynomial's gradient is the released slope, the same at every inner step; at order 2 it follows the
+    weights. ``schedule`` maps the part of the run that is done to a factor on ``lr``; ``options`` go to the optimiser.
+    """
+
+    lr: float = 0.01
+    optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam
+    schedule: Schedule = constant
+    inner_steps: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        number("lr", self.lr, "give a learning rate above 0", low=0.0, high=1e9, strict=True)
+        integer("inner_steps", self.inner_steps, "give a number of steps per release, at least 1")
+
+    def start(self, network: Network, steps: int) -> OptimizerUpdater:
+        return OptimizerUpdater(self, network, steps)
+
+
+class OptimizerUpdater:
+    """An :class:`OptimizerStep` at work: hands released gradients to a plain torch optimiser and scheduler."""
+
+    def __init__(self, step: OptimizerStep, network: Network, steps: int) -> None:
+        self._network, self._inner = network, step.inner_steps
+        self.optimizer = step.optimizer(network.parameters(), lr=step.lr, **step.options)
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda index: step.schedule(min(index / max(steps, 1), 1.0))
+        )
+
+    @property
+    def lr(self) -> float:
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @property
+    def model(self) -> Network:
+        return self._network
+
+    def apply(self, polynomials: Sequence[Polynomial]) -> None:
+        for _ in range(self._inner):
+            for layer, polynomial in zip(self._network.weight_layers, polynomials, strict=True):
+                layer.write_gradient(polynomial.gradient(layer.matrix()))
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.scheduler.step()

@@ -1,0 +1,25 @@
+"""Private methods that need one release or two, and DP-SGD: all through the same door as training."""
+
+from dpmac.mac.expansions import Expansion
+from dpmac.methods.closed_form import ClosedForm, ClosedFormAutoencoder
+from dpmac.methods.dpsgd import Gradients
+from dpmac.methods.histogram import NormHistogram
+from dpmac.methods.linear_path import follow_linear_path, linear_autoencoder
+from dpmac.methods.pca import DPPCA, ReleasedPCA
+from dpmac.methods.ridge import linear_classifier
+
+EXPANSIONS: dict[str, Expansion] = {"gradients": Gradients()}
+"""The expansions of this room under a name, for the contract tests."""
+
+__all__ = [
+    "DPPCA",
+    "EXPANSIONS",
+    "ClosedForm",
+    "ClosedFormAutoencoder",
+    "Gradients",
+    "NormHistogram",
+    "ReleasedPCA",
+    "follow_linear_path",
+    "linear_autoencoder",
+    "linear_classifier",
+]

@@ -1,0 +1,42 @@
+"""Tables as methods take them: checked before anything is spent, and private from then on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dpmac.checks import ArgumentError
+from dpmac.privacy import PrivateRows
+
+
+def private_table(name: str, rows: Tensor | PrivateRows) -> PrivateRows:
+    """``rows`` as a private table; a tensor is looked over first."""
+    if isinstance(rows, PrivateRows):
+        return rows
+    check_table(name, rows)
+    return PrivateRows(rows)
+
+
+def check_table(name: str, rows: Tensor, width: int | None = None) -> None:
+    """Refuse what is not a finite floating-point table (of that width), before anything is spent."""
+    check_floating(name, rows)
+    if rows.dim() != 2 or rows.shape[1] != (width or rows.shape[1]) or rows.shape[1] == 0:
+        needed = f"(n, {width or 'd'})"
+        raise ArgumentError(name, f"shape {tuple(rows.shape)}", f"give one row per example: shape {needed}")
+    check_finite(name, rows)
+
+
+def check_floating(name: str, rows: Tensor) -> None:
+    if not isinstance(rows, Tensor) or not rows.is_floating_point():
+        kind = getattr(rows, "dtype", type(rows).__name__)
+        raise ArgumentError(name, kind, "give a floating-point tensor, one row per example")
+
+
+def check_finite(name: str, rows: Tensor) -> None:
+    """Refuse NaN and infinity, naming the first place."""
+    bad = torch.nonzero(~torch.isfinite(rows.flatten(1)))
+    if len(bad):
+        row, column = (int(i) for i in bad[0])
+        value = float(rows.flatten(1)[row, column])
+        fix = f"row {row}, column {column} is not finite: impute or drop such values"
+        raise ArgumentError(name, value, fix)

@@ -1,0 +1,106 @@
+"""What a layer is: a map of one example, its way back, and, if it has weights, its part of a release.
+
+Z-steps, expansions, bounds, DP-SGD and export speak of layers in these words alone, so a new kind of layer is one file
+and one line in this room's ``__init__``; the contract tests pick it up. Everything here works row by row.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from dpmac.checks import ArgumentError
+from dpmac.privacy.parts import Part
+from dpmac.randomness import NoiseSource
+
+Shape = tuple[int, ...]  # of one example, without the rows
+
+
+class Layer(nn.Module):
+    """A map of one example to another shape. Layers without weights carry coordinates between those that have them.
+
+    ``kind`` is its name in files; :meth:`config` gives the constructor's arguments, in plain values.
+    """
+
+    kind: ClassVar[str]
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The outputs of a block of rows; for a weight layer its pre-activation."""
+        raise NotImplementedError
+
+    def back(self, slopes: Tensor, inputs: Tensor) -> Tensor:
+        """Slopes in the outputs carried back to the inputs: row by row J^T slope, with J taken at ``inputs``."""
+        raise NotImplementedError
+
+    def shape_after(self, shape: Shape) -> Shape:
+        """The shape of one output, for an input of that shape; :class:`ArgumentError` if such inputs do not fit."""
+        raise NotImplementedError
+
+    def config(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def plain(self) -> nn.Module:
+        """A torch module of the same settings and the same ``state_dict`` keys that needs nothing of this package."""
+        raise NotImplementedError
+
+    @classmethod
+    def sample(cls) -> tuple[Layer, Shape]:
+        """A small layer of this kind and the shape of its inputs: what the contract tests try."""
+        raise NotImplementedError
+
+
+class WeightLayer(Layer):
+    """A layer with ``weight`` (units first) and ``bias``: linear in both, seen as one matrix (units, d_in + 1)."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter
+
+    def part(self, slopes: Tensor, inputs: Tensor) -> Part:
+        """Each example's slope in the weights, given its slope in the pre-activation: a share of the matrix's shape."""
+        raise NotImplementedError
+
+    def curvature_part(self, bends: Tensor, inputs: Tensor) -> Part:  # noqa: ARG002
+        """Each example's curvature in every unit's weights, given d2g/du^2 (or one column, shared by all units)."""
+        fix = f"a {self.kind} layer has no second order here: use FirstOrder(), or dense layers"
+        raise ArgumentError("expansion", "order 2", fix)
+
+    @property
+    def fan(self) -> tuple[int, int]:
+        """Numbers that meet in one unit, and units that one number reaches: what initial weights are scaled by."""
+        raise NotImplementedError
+
+    @property
+    def matrix_shape(self) -> tuple[int, int]:
+        return len(self.weight), math.prod(self.weight.shape[1:]) + 1
+
+    def matrix(self) -> Tensor:
+        """Weights and bias as one matrix in double precision, the bias in the last column."""
+        weight = self.weight.detach().flatten(1)
+        return torch.cat([weight, self.bias.detach().unsqueeze(1)], dim=1).double()
+
+    @torch.no_grad()
+    def write(self, matrix: Tensor) -> None:
+        """Set weights and bias from a matrix as :meth:`matrix` gives it."""
+        self.weight.copy_(matrix[:, :-1].reshape(self.weight.shape))
+        self.bias.copy_(matrix[:, -1])
+
+    def write_gradient(self, matrix: Tensor) -> None:
+        """Set the gradients from such a matrix, for a torch optimiser."""
+        exact = matrix.to(self.weight.dtype)
+        self.weight.grad = exact[:, :-1].reshape(self.weight.shape).contiguous()
+        self.bias.grad = exact[:, -1].contiguous()
+
+    @torch.no_grad()
+    def draw(self, source: NoiseSource) -> None:
+        """Initial weights from N(0, 2 / (fan in + fan out)), biases 0."""
+        deviation = math.sqrt(2.0 / sum(self.fan))
+        self.weight.copy_(deviation * source.normal(self.weight.shape))
+        self.bias.zero_()
+
+
+def with_one(rows: Tensor) -> Tensor:
+    """[x; 1]: inputs (..., d) with the constant that the bias multiplies."""
+    return torch.cat([rows, torch.ones_like(rows[..., :1])], dim=-1)

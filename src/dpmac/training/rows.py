@@ -1,0 +1,70 @@
+"""Checks on rows, made before anything is spent."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from dpmac.checks import ArgumentError
+from dpmac.methods.tables import check_finite, check_floating
+from dpmac.nets.fronts import Front
+from dpmac.nets.losses import Loss
+from dpmac.nets.network import Network
+from dpmac.privacy import PrivateRows
+
+
+def private_rows(
+    x: Tensor | PrivateRows, y: Tensor | None, network: Network, loss: Loss, front: Front | None
+) -> PrivateRows:
+    """``x`` and ``y`` as a private table that the model can train on; raises :class:`ArgumentError` for what is not.
+
+    ``x`` may be a table already, with targets or (for an autoencoder) without; its values are then taken on trust, and
+    rows that are not finite will contribute nothing.
+    """
+    if isinstance(x, PrivateRows):
+        if y is not None:
+            raise ArgumentError("y", "a tensor", "a private table holds its targets already: leave y out")
+        shapes = x.shapes
+        table = x
+    else:
+        _check_inputs(x, network, front)
+        columns = [x] if y is None else [x, y]
+        if y is not None:
+            _check_targets(x, y, network, loss)
+        shapes = [tuple(column.shape[1:]) for column in columns]
+        table = PrivateRows(*columns)
+    inputs = shapes[0] if front is None else front.shape_after(shapes[0])
+    if inputs != network.input_shape:
+        what = f"shape {(table.n, *shapes[0])}" if front is None else f"inputs of shape {inputs} from the front"
+        raise ArgumentError("x", what, f"the network needs shape {_needed(network.input_shape)}")
+    targets = shapes[1] if len(shapes) > 1 else inputs
+    if targets != network.output_shape:
+        fix = f"the network needs shape {_needed(network.output_shape)}"
+        if len(shapes) == 1:
+            fix = f"an autoencoder must give back its inputs, of shape {inputs}: give targets, or such a network"
+        raise ArgumentError("y", f"shape {(table.n, *targets)}", fix)
+    return table
+
+
+def _needed(shape: tuple[int, ...]) -> str:
+    return f"(n, {', '.join(str(size) for size in shape)})"
+
+
+def _check_inputs(x: Tensor, network: Network, front: Front | None) -> None:
+    check_floating("x", x)
+    if x.dim() < 2:
+        raise ArgumentError("x", f"shape {tuple(x.shape)}", f"the network needs shape {_needed(network.input_shape)}")
+    if front is None and x.dtype != network.dtype:
+        raise ArgumentError("x", x.dtype, f"the weights are {network.dtype}: convert the rows")
+    check_finite("x", x)
+
+
+def _check_targets(x: Tensor, y: Tensor, network: Network, loss: Loss) -> None:
+    check_floating("y", y)
+    if y.dim() != 2 or tuple(y.shape[1:]) != network.output_shape:
+        raise ArgumentError("y", f"shape {tuple(y.shape)}", f"the network needs shape {_needed(network.output_shape)}")
+    if y.dtype != network.dtype:
+        raise ArgumentError("y", y.dtype, f"the weights are {network.dtype}: convert the rows")
+    check_finite("y", y)
+    if len(x) != len(y):
+        raise ArgumentError("y", f"{len(y)} rows", f"x has {len(x)}: give one target per example")
+    loss.check_targets(y)
