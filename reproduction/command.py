@@ -85,7 +85,7 @@ def reproduce(
         _tell_outdated(jobs, store, catalogue)
         made_with = provenance(shlex.join([*PROGRAM.split(), *(context.obj or ())]), device)
         report = _run(jobs, Task(catalogue.run_job, store, path, device, made_with), workers or _cores(device))
-    _write(store, catalogue, report)
+    _write(store, report)
     if report.failures:
         for failure in report.failures:
             _say(f"failed: {failure.job.key}: {failure.error}")
@@ -219,7 +219,7 @@ def _runs_in(store: Store) -> list[Finished]:
     return finished
 
 
-def _write(store: Store, catalogue: Any, report: Report) -> None:
+def _write(store: Store, report: Report) -> None:
     """``tables.md``, ``results.json`` and the figures, of every run in the folder, asked for now or before.
 
     A folder without a single run file, but with a ``results.json``, such as the one in git, gives what that one says.

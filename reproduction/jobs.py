@@ -84,8 +84,6 @@ def _statistics(recipe: StatisticsRecipe, data: Dataset, source: NoiseSource, le
     pca = DPPCA(60, recipe.pca_noise, normalise=True).fit(data.x_train, source, ledger)
     front, labels = pca.front(length=1.0), torch.eye(10)[data.y_train]
     draw = source.spawn("statistics")
-    weights = linear_classifier(
-        data.x_train, labels, recipe.noise_multiplier, recipe.ridge, draw, ledger, front=front
-    )
+    weights = linear_classifier(data.x_train, labels, recipe.noise_multiplier, recipe.ridge, draw, ledger, front=front)
     outputs = front(data.x_test).double() @ weights[:, :-1].transpose(0, 1) + weights[:, -1]
     return float((outputs.argmax(dim=1) == data.y_test).double().mean())

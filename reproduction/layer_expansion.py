@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dpmac.analytic.sensitivity import layer_sensitivity
+from dpmac.analytic import layer_sensitivity
 from dpmac.mac import Polynomial
 from dpmac.nets.activations import SOFTPLUS
 from dpmac.nets.losses import SquaredError

@@ -39,7 +39,7 @@ def score(table: str, epsilon: float, unnoised: bool, seed: int, device: str) ->
         pca = DPPCA(COMPONENTS, recipe.pca_noise, normalise=True).fit(x, source, ledger)
         front = pca.front(length=None if unnoised else recipe.input_scale).to(device)
     if unnoised:  # what no front can do: it sees one row at a time, and these are statistics of all of them
-        x, x_test = (rows if front is None else front(rows) for rows in (x, x_test))
+        x, x_test = (rows if front is None else front(rows).float() for rows in (x, x_test))
         centre = x.mean(dim=0)
         scale = (x - centre).std() if table == "mnist" else 1.0
         x, x_test, front = (x - centre) / scale, (x_test - centre) / scale, None
@@ -48,7 +48,7 @@ def score(table: str, epsilon: float, unnoised: bool, seed: int, device: str) ->
     trainer = recipe.trainer(inputs, outputs, len(x), DELTA, source, front=front, device=device)
     network = trainer.fit(x, y, ledger).model
     with torch.no_grad():
-        x_test = x_test if front is None else front(x_test)
+        x_test = x_test if front is None else front(x_test).float()
         given = network(x_test)
     if table == "mnist":
         return float((given.argmax(dim=1).cpu() == data.y_test).double().mean())

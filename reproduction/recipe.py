@@ -30,7 +30,8 @@ from dpmac.nets.fronts import Front, LowFrequencies
 from dpmac.privacy import Bound, JointClip, Mechanism, Normalise, PerLayerClip, Plan, Unbounded
 from dpmac.privacy.plan import steps_for
 from dpmac.randomness import NoiseSource
-from dpmac.training import Evaluate, Trainer
+from dpmac.training import Trainer
+from dpmac.training.trainer import Evaluate
 
 OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 

@@ -3,9 +3,9 @@
     python -m reproduction.search usps --trials 24 --out runs/search
 
 This found the USPS recipes of preset ``tight``. (MNIST's come from an older search, of a space like the one here: see
-results/README.md.) Trial k of a table and an epsilon is one random recipe, its noise calibrated to that epsilon, trained
-once by DP-MAC and once by DP-SGD, both with the same noise: both methods get the same space and the same number of
-trials. With one bound over all layers and the fixed-prediction Z-step the two are the same training up to rounding:
+results/README.md.) Trial k of a table and an epsilon is one random recipe, its noise calibrated to that epsilon,
+trained once by DP-MAC and once by DP-SGD, both with the same noise: both methods get the same space and the same number
+of trials. With one bound over all layers and the fixed-prediction Z-step the two are the same training up to rounding:
 DP-MAC is DP-SGD there, and the two scores say so.
 
 No trial sees the test rows. What the search itself gives away about the held-out rows is in no epsilon, as in the

@@ -71,8 +71,7 @@ def _classifier(recipe: Recipe, data: Dataset, source: NoiseSource, ledger: Ledg
     x_train = data.x_train.to(device)
     pca = DPPCA(COMPONENTS, recipe.pca_noise, normalise=True).fit(x_train, source, ledger)
     front = pca.front(length=recipe.input_scale).to(device)
-    with torch.no_grad():
-        x, x_test = front(x_train[:FOLLOWED]), front(data.x_test.to(device))
+    x, x_test = (front(rows).float() for rows in (x_train[:FOLLOWED], data.x_test.to(device)))
 
     def accuracy(network: Network, rows: Tensor, wanted: Tensor) -> float:
         with torch.no_grad():
@@ -101,7 +100,7 @@ def _autoencoder(recipe: Recipe, data: Dataset, source: NoiseSource, ledger: Led
     """The network gives back its inputs: pixels less a constant, times a constant. Errors are on the pixels' scale."""
     x_train = data.x_train.to(device)
     front = Affine(recipe.input_centre, recipe.input_scale).to(device)
-    x, x_test = front(x_train), front(data.x_test.to(device))
+    x, x_test = (front(rows).float() for rows in (x_train, data.x_test.to(device)))
 
     def error(network: Network, rows: Tensor) -> float:
         with torch.no_grad():
@@ -111,9 +110,7 @@ def _autoencoder(recipe: Recipe, data: Dataset, source: NoiseSource, ledger: Led
         return {"train": error(network, x), "test": error(network, x_test)}
 
     width = x_train.shape[1]
-    trainer = recipe.trainer(
-        width, width, len(x_train), DELTA, source, front=front, evaluate=evaluate, device=device
-    )
+    trainer = recipe.trainer(width, width, len(x_train), DELTA, source, front=front, evaluate=evaluate, device=device)
     run = trainer.fit(x_train, None, ledger)
     return {"metric": error(run.model, x_test), "curve": curve_of(run)}
 

@@ -10,8 +10,8 @@ import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor
 
-from dpmac.nets import DenseNetwork, Loss, loss
-from dpmac.privacy import SeededNoise
+from dpmac.nets import AvgPool2d, Conv2d, Dense, DenseNetwork, Flatten, Loss, MaxPool2d, Network, Unflatten, loss
+from dpmac.randomness import SeededNoise
 
 torch.set_num_threads(1)
 settings.register_profile("suite", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
@@ -22,7 +22,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 class Problem:
     """A network in double precision with rows to train on."""
 
-    network: DenseNetwork
+    network: Network
     loss: Loss
     x: Tensor
     y: Tensor
@@ -36,15 +36,40 @@ def make_problem(
     seed: int = 0,
 ) -> Problem:
     draw = SeededNoise(seed, "/test")
-    network = DenseNetwork(sizes, hidden, source=draw).double()
+    return _problem(DenseNetwork(sizes, hidden, source=draw), loss_name, rows, draw)
+
+
+def make_images(hidden: str = "tanh", loss_name: str = "softmax", rows: int = 12, seed: int = 0) -> Problem:
+    """A small convolutional network with every kind of layer: stride, padding, both poolings, in and out of images."""
+    draw = SeededNoise(seed, "/test")
+    stack = [
+        Unflatten((2, 7, 6)),
+        Conv2d(2, 3, 3, padding=1),
+        hidden,
+        MaxPool2d(2, stride=(2, 1)),
+        Conv2d(3, 4, (2, 3), stride=(1, 2), padding=(0, 1)),
+        hidden,
+        AvgPool2d((1, 2), stride=1),
+        Flatten(),
+        Dense(16, 5),
+        hidden,
+        Dense(5, 3),
+    ]
+    return _problem(Network(stack, input_shape=(84,), source=draw), loss_name, rows, draw)
+
+
+def _problem(network: Network, loss_name: str, rows: int, draw: SeededNoise) -> Problem:
+    """Rows for a network, whose biases are made to matter."""
+    network.double()
     with torch.no_grad():
-        for linear in network.linears:
-            linear.bias.copy_(0.3 * draw.normal(linear.bias.shape))
-    x = draw.normal((rows, sizes[0]))
+        for layer in network.weight_layers:
+            layer.bias.copy_(0.3 * draw.normal(layer.bias.shape))
+    x = draw.normal((rows, *network.input_shape))
+    (outputs,) = network.output_shape
     if loss_name == "squared":
-        y = draw.normal((rows, sizes[-1]))
+        y = draw.normal((rows, outputs))
     else:
-        y = torch.eye(sizes[-1], dtype=torch.float64)[(draw.uniform(rows) * sizes[-1]).long()]
+        y = torch.eye(outputs, dtype=torch.float64)[(draw.uniform(rows) * outputs).long()]
     return Problem(network, loss(loss_name), x, y)
 
 

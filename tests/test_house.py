@@ -1,26 +1,82 @@
-"""One door: nothing but the noise source draws random numbers, nothing but the release sums examples.
+"""One door, and rooms whose imports point one way.
 
-Two kinds of proof: a walk over the package's syntax trees, and a watch over a real training run.
+Nothing but the noise source draws random numbers, nothing but the release sums examples. Two kinds of proof: a walk
+over the package's syntax trees, and a watch over real runs. Which code is private is not a list that someone keeps: it
+is what runs inside the queries of all askers.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
+import statistics
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import dpmac
-from conftest import make_problem
+import dpmac.nets.fronts
+from askers import ASKERS, ROWS, SUPERVISED, UNSUPERVISED, labels, numbers
+from contracts import asked_by
 from dpmac.mac import AdamCoordinates, FixedPrediction
-from dpmac.privacy import Normalise, Plan, SeededNoise, SystemNoise
+from dpmac.nets.layers import LAYERS
+from dpmac.privacy import Normalise, Plan, PrivateRows, door
+from dpmac.privacy.accounting import UNIT
+from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.training import Trainer
+from walking import MODULES, PACKAGE, Private, calls, name_of, rooms_graph, sums_in, tree_of
 
-PACKAGE = Path(dpmac.__file__).parent
-MODULES = sorted(PACKAGE.rglob("*.py"))
+ROOT = Path(__file__).parents[1]
+
+# --- rooms ------------------------------------------------------------------------------------------------------------
+
+FLOORS = [
+    {"checks", "randomness"},
+    {"privacy", "nets"},
+    {"mac", "analytic"},
+    {"methods"},
+    {"training"},
+    {"estimators", "audit", "report", "data"},
+    {"cli"},
+]
+
+
+def test_imports_point_one_way():
+    """No cycle between rooms, and no step back to a later one."""
+    graph = rooms_graph()
+    floor = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+    assert set(graph) <= set(floor)
+    back = {(room, other) for room, others in graph.items() for other in others if floor[other] > floor[room]}
+    assert not back
+    tuple(TopologicalSorter(graph).static_order())  # raises on a cycle
+
+
+def test_modules_are_short_and_functions_do_not_shadow_them():
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
+    assert max(lengths.values()) <= 300, max(lengths, key=lengths.get)
+    assert statistics.median(lengths.values()) <= 150
+    for path in MODULES:
+        if path.name == "__init__.py":
+            package = importlib.import_module(".".join(("dpmac", *path.relative_to(PACKAGE).parts[:-1])))
+            for module in path.parent.glob("[!_]*.py"):
+                there = getattr(package, module.stem, None)
+                assert there is None or type(there).__name__ == "module", f"{package.__name__}.{module.stem}"
+
+
+def test_one_neighbour_relation_in_the_same_words_everywhere():
+    texts = [*MODULES, ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "reproduction").rglob("*.md")]
+    for path in texts:
+        text = " ".join(path.read_text(encoding="utf-8").lower().split())
+        for other in ("added or removed", "adding or removing", "add or remove one"):
+            assert other not in text, f"{path} says {other!r}"
+    for path in (ROOT / "README.md", ROOT / "docs" / "guarantee.md"):
+        assert UNIT in " ".join(path.read_text(encoding="utf-8").split())
+
+
+# --- draws ------------------------------------------------------------------------------------------------------------
 
 DRAWS = {
     *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "bernoulli"),
@@ -31,25 +87,10 @@ DRAWS = {
 }
 # source.normal(...) and source.uniform(...) are the protocol itself: asking the source, not drawing.
 ASKING = {"source", "self", "noise", "draw", "self.source", "self.sampler"}
-MAY_DRAW = {"privacy/noise.py"}
-EXCUSED = {("estimators.py", "randint")}  # a caller's own RandomState is asked for a seed
+EXCUSED = {("estimators/base.py", "randint")}  # a caller's own RandomState is asked for a seed
 
 
-def calls(tree):
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute):
-                yield node, node.func.attr, ast.unparse(node.func.value)
-            elif isinstance(node.func, ast.Name):
-                yield node, node.func.id, ""
-
-
-def name_of(path):
-    return path.relative_to(PACKAGE).as_posix()
-
-
-def illegal_draws(name, source):
-    tree = ast.parse(source)
+def illegal_draws(name, tree):
     found = [
         f"{name}: import {a.name}"
         for n in ast.walk(tree)
@@ -64,143 +105,98 @@ def illegal_draws(name, source):
     return found
 
 
-def test_the_walk_sees_the_whole_package():
-    assert len(MODULES) > 25
-    assert {"privacy/release.py", "training/trainer.py", "mac/coordinates.py"} <= {name_of(p) for p in MODULES}
+def test_no_module_but_the_noise_source_draws():
+    assert len(MODULES) > 60
+    drawing = {name_of(path) for path in MODULES if illegal_draws(name_of(path), tree_of(path))}
+    assert drawing == {"randomness.py"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_no_module_but_the_noise_source_draws(path):
-    if name_of(path) not in MAY_DRAW:
-        assert not illegal_draws(name_of(path), path.read_text())
+@pytest.mark.parametrize(
+    "line",
+    ["torch.randn(3)", "x.normal_()", "np.random.default_rng(0)", "os.urandom(8)", "torch.normal(0, 1, (3,))"],
+)
+def test_the_walk_would_catch_a_draw(line):
+    assert illegal_draws("x.py", ast.parse(line))
+    assert illegal_draws("x.py", ast.parse("import random"))
 
 
-def test_the_walk_would_catch_a_draw():
-    for line in (
-        "torch.randn(3)",
-        "x.normal_()",
-        "np.random.default_rng(0)",
-        "os.urandom(8)",
-        "torch.normal(0, 1, (3,))",
-    ):
-        assert illegal_draws("x.py", line), line
-    assert illegal_draws("x.py", "import random")
-    assert illegal_draws("privacy/noise.py", (PACKAGE / "privacy/noise.py").read_text())
+# --- sums over examples -----------------------------------------------------------------------------------------------
 
-
-# --- sums over examples ---------------------------------------------------------------------------------------------
-
-REDUCTIONS = {
-    "sum",
-    "mean",
-    "std",
-    "var",
-    "median",
-    "max",
-    "min",
-    "amax",
-    "amin",
-    "norm",
-    "vector_norm",
-    "prod",
-    "any",
-    "all",
-    "cumsum",
-    "logsumexp",
-    "quantile",
-    "nansum",
-    "nanmean",
-    "einsum",
-    "bmm",
-    "mm",
-    "matmul",
-    "addmm",
-}
-# Modules on the way of a mini-batch: everything that sees per-example tensors during training.
-ON_THE_WAY = [
-    "mac/coordinates.py",
-    "mac/error_coordinates.py",
-    "mac/gauss_newton.py",
-    "mac/projected.py",
-    "baselines/dpsgd.py",
-    "privacy/thresholds.py",
-    "features/pca.py",
-    "mac/expansion.py",
-    "mac/layers.py",
-    "nets/losses.py",
-    "nets/activations.py",
-    "privacy/bound.py",
-    "privacy/parts.py",
-    "privacy/sampling.py",
-    "training/trainer.py",
-]
-MAY_CALL_TOTAL = {"privacy/release.py"}
-# (module, function inside which it stands, reduction): looked at one by one; each reduces partitions or released sums.
+# (module, function, reduction): looked at one by one; each reduces something else than rows.
 LOOKED_AT = {
-    ("privacy/bound.py", "joint_norms", "vector_norm"),  # over partitions, per example
-    ("training/trainer.py", "_record", "vector_norm"),  # of released slopes
-    ("mac/projected.py", "polynomials", "sum"),  # of released coefficients
-    ("privacy/thresholds.py", "_read", "cumsum"),  # over the bins of a released histogram
-    ("features/pca.py", "__post_init__", "all"),  # over the public centre
+    ("privacy/bounds.py", "joint_norms", "vector_norm"),  # over partitions, per example
+    ("methods/closed_form.py", "spread", "sum"),  # over released eigenvalues
 }
 
 
-def functions(tree):
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            yield node
+@pytest.fixture(scope="module")
+def private():
+    """The code that runs inside the queries of all askers."""
+    asked = {name: asked_by(name) for name in ASKERS}  # built outside: what builds a query is public
+    with Private() as watch:
+        for one in asked.values():
+            one.query.parts(*one.columns)
+    return watch.functions()
 
 
-def keeps_rows(call):
-    """True if a reduction names a dimension other than the first."""
-    for keyword in call.keywords:
-        if keyword.arg == "dim":
-            return isinstance(keyword.value, ast.Constant) and keyword.value.value not in (0, None)
-    return False
+def test_private_code_never_reduces_over_examples(private):
+    found = {(*key, sum_) for key, function in private.items() for sum_ in sums_in(function)}
+    assert found <= LOOKED_AT
 
 
-def illegal_sums(name, source):
-    found = []
-    tree = ast.parse(source)
-    for function in functions(tree):
-        if name == "privacy/parts.py" and function.name == "total":
-            continue  # the sum itself, which only the release may call (checked below)
-        for call, called, owner in calls(function):
-            if called in REDUCTIONS and owner and owner not in ("math", "np") and not keeps_rows(call):
-                found.append((name, function.name, called))
-        for node in ast.walk(function):
-            transposed = (
-                isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) and ".T" in ast.unparse(node.left)
-            )
-            if transposed:
-                found.append((name, function.name, "transpose @"))
-    return [f for f in found if f not in LOOKED_AT]
+def test_every_piece_takes_part_in_some_query(private):
+    """So that what is private is all seen: each kind of layer, front, Z-step, expansion and bound has run."""
+    modules = {module for module, _ in private}
+    rooms = ("mac/zsteps", "nets/layers", "nets/fronts")
+    helpers = {"mac/zsteps/base.py", "nets/fronts/saving.py"}
+    for room in rooms:
+        there = {name_of(path) for path in (PACKAGE / room).glob("*.py") if path.name != "__init__.py"}
+        assert there - helpers - {f"{room}/base.py"} <= modules
+    for module in (
+        *("mac/expansions.py", "mac/second_order.py", "analytic/projected.py", "methods/dpsgd.py"),
+        *("privacy/bounds.py", "privacy/adaptive.py", "privacy/parts.py", "privacy/positions.py"),
+        *("methods/pca.py", "methods/closed_form.py", "methods/ridge.py", "methods/histogram.py"),
+        *("training/step.py", "nets/losses.py", "nets/activations.py"),
+    ):
+        assert module in modules
+    assert {kind.kind for kind in LAYERS.values()} == set(LAYERS)
+    assert {kind.kind for kind in dpmac.nets.fronts.FRONTS.values()} == set(dpmac.nets.fronts.FRONTS)
 
 
-@pytest.mark.parametrize("name", ON_THE_WAY)
-def test_nothing_on_the_way_reduces_over_examples(name):
-    assert not illegal_sums(name, (PACKAGE / name).read_text())
+def test_only_the_release_asks_for_a_total_or_spends_a_batch():
+    for path in MODULES:
+        asked = {function for _c, function, _o in calls(tree_of(path))} & {"total", "spend"}
+        assert not asked or name_of(path) == "privacy/door.py", name_of(path)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_only_the_release_asks_for_a_total(path):
-    asked = [owner for _c, function, owner in calls(ast.parse(path.read_text())) if function == "total"]
-    assert not asked or name_of(path) in MAY_CALL_TOTAL
+def test_every_module_that_releases_is_among_the_askers(monkeypatch):
+    releasing = {
+        name_of(path) for path in MODULES for _c, function, owner in calls(tree_of(path)) if function == "release"
+    }
+    seen, exact = set(), door._sums
 
+    def watched(*arguments):
+        frame = sys._getframe(1)
+        while Path(frame.f_code.co_filename).name == "door.py" or PACKAGE not in Path(frame.f_code.co_filename).parents:
+            frame = frame.f_back
+        seen.add(name_of(Path(frame.f_code.co_filename)))
+        return exact(*arguments)
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_only_the_release_spends_a_batch(path):
-    spent = [owner for _c, function, owner in calls(ast.parse(path.read_text())) if function == "spend"]
-    assert not spent or name_of(path) == "privacy/release.py"
+    monkeypatch.setattr(door, "_sums", watched)
+    for name in ("bound joint", "ridge", "Algorithm 2"):
+        SUPERVISED[name](PrivateRows(numbers(20, 5), labels(20, 4)), SeededNoise(0))
+    UNSUPERVISED["closed form"](PrivateRows(numbers(20, 9)), SeededNoise(0))
+    assert seen == releasing
 
 
 def test_the_walk_would_catch_a_sum():
     for body in ("x.sum()", "x.mean(dim=0)", "x.sum(dim=dims)", "left.T @ right", "torch.einsum('ni->i', x)"):
-        assert illegal_sums("x.py", f"def f(x):\n    return {body}"), body
-    assert not illegal_sums("x.py", "def f(x):\n    return x.sum(dim=1)")
+        assert sums_in(ast.parse(f"def f(x):\n    return {body}")), body
+    assert sums_in(ast.parse("def f(x):\n    return x.transpose(0, 1) @ x.sum(dim=(0, 2))"))
+    assert not sums_in(ast.parse("def f(x):\n    return x.sum(dim=1) + x.amax(dim=(1, 2))"))
 
 
-# --- a real run, watched --------------------------------------------------------------------------------------------
+# --- real runs, watched -----------------------------------------------------------------------------------------------
 
 REDUCING_OPS = ("mm", "addmm", "sum", "mean", "bmm", "dot", "mv", "addmv")
 
@@ -208,11 +204,9 @@ REDUCING_OPS = ("mm", "addmm", "sum", "mean", "bmm", "dot", "mv", "addmv")
 class Watch(TorchDispatchMode):
     """Notes which of our modules draws, and which makes something without a row per example out of something with."""
 
-    ROWS = 64  # the rows of a block, and no layer's width
-    TABLE = 13  # rows of the table: they fit into one block
-
-    def __init__(self):
+    def __init__(self, rows):
         super().__init__()
+        self.rows = rows  # of a block: no layer's width
         self.draws: set[str] = set()
         self.sums: set[str] = set()
 
@@ -222,8 +216,9 @@ class Watch(TorchDispatchMode):
             self.draws.add(self._our_module())
         if func._schema.name.removeprefix("aten::") in REDUCING_OPS:
             inputs = [a for a in args if isinstance(a, torch.Tensor)]
-            by_example = any(self.ROWS in a.shape for a in inputs)
-            if by_example and isinstance(result, torch.Tensor) and self.ROWS not in result.shape:
+            by_example = any(self.rows in a.shape for a in inputs)
+            kept = any(size % self.rows == 0 for size in result.shape)  # rows, or rows and positions in one dimension
+            if by_example and not kept:
                 self.sums.add(self._our_module())
         return result
 
@@ -238,21 +233,32 @@ class Watch(TorchDispatchMode):
         return "elsewhere"
 
 
+def test_no_watched_query_draws_or_sums():
+    for name in ASKERS:
+        asked = asked_by(name)
+        with Watch(ROWS) as watch:
+            asked.query.parts(*asked.columns)
+        assert not watch.draws, name
+        assert not watch.sums, name
+
+
 @pytest.mark.parametrize("zstep", [AdamCoordinates(steps=3), FixedPrediction()])
 @pytest.mark.parametrize("source", [SeededNoise(0), SystemNoise()], ids=repr)
 def test_a_watched_run_draws_and_sums_only_where_it_may(zstep, source):
-    problem = make_problem(rows=Watch.TABLE)
-    plan = Plan(Watch.TABLE, Watch.TABLE, 3, 1.0, 1e-5)  # rate 1: every batch is the whole table
+    from conftest import make_problem
+
+    problem = make_problem(rows=13)
+    plan = Plan(13, 13, 3, 1.0, 1e-5)  # rate 1: every batch is the whole table, in one block of 64 rows
     trainer = Trainer(problem.network, problem.loss, plan, zstep, Normalise(), source=source)
-    with Watch() as watch:
+    with Watch(64) as watch:
         trainer.fit(problem.x, problem.y)
-    assert watch.draws <= {"privacy/noise.py"}
+    assert watch.draws <= {"randomness.py"}
     assert watch.sums == {"privacy/parts.py"}  # Part.total, which only the release calls
 
 
 def test_the_watch_would_catch_a_leak():
-    x = torch.zeros(Watch.ROWS, 3)
-    with Watch() as watch:
+    x = torch.zeros(64, 3)
+    with Watch(64) as watch:
         _ = x.sum(dim=0)
         _ = x.T @ x
         torch.rand(2)

@@ -1,4 +1,4 @@
-"""Made-up runs for the tests of ``reproduction``. Imports nothing heavy: worker processes import it for ``fake_run``."""
+"""Made-up runs for the tests of ``reproduction``. Nothing heavy is imported: workers import this for ``fake_run``."""
 
 from __future__ import annotations
 

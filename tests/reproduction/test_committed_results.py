@@ -20,7 +20,7 @@ from reproduction.slim import RESULTS, read_results
 from reproduction.tables import markdown
 
 ROOT = Path(__file__).parents[2]
-PAGE = (RESULTS / "README.md").read_text()
+PAGE = " ".join((RESULTS / "README.md").read_text().split())
 ROWS = read_results()
 MEANS = {(row.table, row.preset, row.row, row.epsilon): row.mean for row in ROWS}
 
@@ -80,7 +80,8 @@ def test_the_files_are_few_and_small_and_one_command_made_the_runs():
 
 
 def test_the_table_is_what_the_results_say():
-    assert (RESULTS / "tables.md").read_text() == markdown(ROWS, PUBLISHED, METRIC)
+    now = markdown(ROWS, PUBLISHED, METRIC)
+    assert (RESULTS / "tables.md").read_text() == now, "python -m reproduction figures --out reproduction/results"
 
 
 def shown(path, start):
@@ -116,7 +117,6 @@ def test_the_readmes_figures_are_the_means():
 
 def test_the_pages_epsilons_are_the_true_ones_rounded_up():
     """The paper's own settings, dearest first, as they stand in the page's prose."""
-    page = " ".join(PAGE.split())
     for table, name, words in (
         ("mnist", "DP-MAC", "epsilon {} on MNIST"),
         ("usps", "DP-MAC", "and {} on USPS"),
@@ -124,7 +124,7 @@ def test_the_pages_epsilons_are_the_true_ones_rounded_up():
     ):
         rows = [row for row in ROWS if (row.table, row.row, row.preset) == (table, name, "paper")]
         private = sorted((row for row in rows if math.isfinite(row.epsilon)), key=lambda row: -row.epsilon)
-        assert words.format(" / ".join(round_up(row.true_epsilon, 2) for row in private)) in page
+        assert words.format(" / ".join(round_up(row.true_epsilon, 2) for row in private)) in PAGE
 
 
 def test_what_was_to_be_reached_is_reached():

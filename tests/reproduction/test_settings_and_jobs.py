@@ -172,6 +172,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(jobs_module, "load", lambda table, _path: small(table))
     recipes = {key: replace(r, epochs=2, batch_size=60, hidden=r.hidden[:1]) for key, r in TIGHT.items()}
     monkeypatch.setitem(PRESETS, "tight", recipes)
+    monkeypatch.setitem(CLOSED_FORMS, 8.0, replace(CLOSED_FORMS[8.0], features=50))
 
 
 @pytest.mark.parametrize(

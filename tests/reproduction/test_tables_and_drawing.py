@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-import struct
 
 import pytest
 import torch
-from fakes import make_run, mechanism, training
+from fakes import make_run, mechanism
 
 from dpmac.privacy.accounting import Mechanism, epsilon_of
 from dpmac.privacy.statement import round_up
@@ -121,40 +120,6 @@ def test_mean_curves_of_uneven_runs():
 
 
 # --- drawings ---------------------------------------------------------------------------------------------------------
-
-
-def full_results():
-    """Both tables, two methods, two settings; MNIST with first layers."""
-    finished = []
-    for preset in ("paper", "tight"):
-        for seed in range(2):
-            for row, epochs in (("DP-MAC", 30), ("DP-SGD", 60)):
-                for i, epsilon in enumerate((0.5, 2.0, 8.0)):
-                    curve = training(0.9 + 0.03 * i, seed, -0.3, epochs)
-                    bars = [[math.sin(0.3 * (p % 28) * (u + 1)) / epsilon for p in range(784)] for u in range(12)]
-                    layer = {"first_layer": bars, "image_shape": [28, 28]} if row == "DP-MAC" else {}
-                    finished.append(make_run("mnist", row, preset, epsilon, seed, curve=curve, **layer))
-                for i, epsilon in enumerate((1.0, math.inf)):
-                    curve = training(12 - 2.0 * i, seed, 40.0, epochs)
-                    finished.append(make_run("usps", row, preset, epsilon, seed, curve=curve))
-            finished.append(make_run("usps", "linear (DP-PCA)", preset, 1.0, seed, 6.8))
-    return finished
-
-
-def size_of(path):
-    content = path.read_bytes()
-    assert content.startswith(b"\x89PNG\r\n\x1a\n")
-    assert content.endswith(b"IEND\xaeB`\x82")
-    return struct.unpack(">II", content[16:24])
-
-
-def test_everything_is_drawn(tmp_path):
-    drawn = draw_all(table_rows(full_results()), METRIC, tmp_path / "new")
-    assert [p.name for p in drawn] == ["curves-mnist.png", "curves-usps.png", "expansion.png", "first-layer.png"]
-    for path in drawn:
-        width, height = size_of(path)
-        assert 800 <= width <= 2500
-        assert 400 <= height <= 2500
 
 
 def test_what_has_nothing_or_very_little_to_show(tmp_path):

@@ -7,7 +7,7 @@ adds to the layer's sums
 
     a = sum_h g - u g' + u^2 g''/2        b_h = (g' - u g'') x        C_h = g'' x x^T / 2
 
-(no 1/(2B)). Adding or removing one example changes a sum by that example's term, so an upper bound of the term's
+(no 1/(2B)). Blanking or filling in one row changes a sum by that example's term, so an upper bound of the term's
 Euclidean norm over all admissible examples is the sensitivity. All of ||a||, ||b||, ||C|| (b and C over all units) are
 bounded here by triangle and Cauchy-Schwarz inequalities from what is known of an admissible example: with T_in =
 sqrt(T_z^2 + 1), or T_z without a bias,
@@ -33,7 +33,7 @@ ROUND_UP = 1 + 1e-6
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """L2 sensitivities, under adding or removing one example, of a layer's sums a, b and C (Frobenius), each alone.
+    """L2 sensitivities, when one row is blanked or filled in, of a layer's sums a, b and C (Frobenius), each alone.
 
     b and C are 0 if no admissible example can move them (ReLU units that are never on): nothing is learnt from them.
     """

@@ -18,8 +18,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo.demo, budget.budget, reproduce.reproduce, version.version):
+for command in (demo.demo, budget.budget, version.version):
     app.command(command.__name__, help=flowing(command.__doc__))(command)
+app.command("reproduce", help=flowing(reproduce.reproduce.__doc__), context_settings=reproduce.FORWARDED)(
+    reproduce.reproduce
+)
 app.add_typer(data.data_app, name="data")
 
 

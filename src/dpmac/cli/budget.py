@@ -33,8 +33,8 @@ def budget(
 ) -> None:
     """Plan a run: the noise that meets a budget, or the epsilon of a given noise.
 
-    Both figures count every step and every [bold]--also-gaussian[/bold] release, under adding or removing one example.
-    epsilon (PLD) is the one to quote; RDP, the moments accountant, is the older and looser bound.
+    Both figures count every step and every [bold]--also-gaussian[/bold] release, for one row, there or blank (the
+    number of rows is public). epsilon (PLD) is the one to quote; RDP, the moments accountant, is older and looser.
 
     [bold]Examples[/bold]
 
@@ -58,14 +58,14 @@ def budget(
         if noise_multiplier is None or not noise_multiplier > 0:
             raise ArgumentError("--noise-multiplier", noise_multiplier, "give a number above 0")
         plan = Plan(n, batch_size, steps_for(n, batch_size, steps, epochs), noise_multiplier, delta, before)
-    figures = figures_of(plan)
+    answer = budget_of(plan)
     if as_json:
-        typer.echo(json.dumps(figures, allow_nan=False))
+        typer.echo(json.dumps(answer, allow_nan=False))
         return
-    _show(figures)
+    _show(answer)
 
 
-def figures_of(plan: Plan) -> dict[str, float | int]:
+def budget_of(plan: Plan) -> dict[str, float | int]:
     """The JSON keys of the command, all full precision."""
     return {
         "noise_multiplier": plan.noise_multiplier,
@@ -77,20 +77,21 @@ def figures_of(plan: Plan) -> dict[str, float | int]:
     }
 
 
-def _show(figures: dict[str, float | int]) -> None:
+def _show(answer: dict[str, float | int]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from dpmac.privacy.accounting import UNIT
     from dpmac.privacy.statement import round_up
 
-    table = Table(title="Privacy budget, one example added or removed", show_header=False)
+    table = Table(title="Privacy budget", caption=f"Unit: {UNIT}", show_header=False)
     rows = [
-        ("noise multiplier", round_up(figures["noise_multiplier"])),
-        ("epsilon (PLD)", f"[bold]{round_up(figures['epsilon_pld'])}[/bold]"),
-        ("epsilon (RDP)", round_up(figures["epsilon_rdp"])),
-        ("delta", f"{figures['delta']:g}"),
-        ("sampling rate q", f"{figures['sample_rate']:.6g}"),
-        ("steps", f"{figures['steps']:,}"),
+        ("noise multiplier", round_up(answer["noise_multiplier"])),
+        ("epsilon (PLD)", f"[bold]{round_up(answer['epsilon_pld'])}[/bold]"),
+        ("epsilon (RDP)", round_up(answer["epsilon_rdp"])),
+        ("delta", f"{answer['delta']:g}"),
+        ("sampling rate q", f"{answer['sample_rate']:.6g}"),
+        ("steps", f"{answer['steps']:,}"),
     ]
     for name, value in rows:
         table.add_row(name, value)

@@ -26,7 +26,7 @@ def demo(
     """Train a private digit classifier and the same network without privacy, side by side.
 
     Data: scikit-learn's 1,797 handwritten digits of 8x8 pixels, bundled with it; 1,437 train, 360 test. Pixels are
-    scaled by their public range, 0 to 16. Writes model, ledger, statement, history and a plot into a run folder.
+    scaled by their public range, 0 to 16. Writes model, front, ledger, statement, history and a plot into a run folder.
     """
     from rich.console import Console
     from sklearn.datasets import load_digits
@@ -50,7 +50,7 @@ def demo(
     plain = DPMACClassifier(epsilon=float("inf"), **settings).fit(X, y, public_validation=(X_test, y_test))
     accuracy, reference = private.score(X_test, y_test), plain.score(X_test, y_test)
     _show(console, private, accuracy, reference)
-    folder = _write(out, private, plain, accuracy, reference)
+    folder = _write(console, out, private, plain, accuracy, reference)
     console.print(f"\nRun folder: [bold]{folder}[/bold]", soft_wrap=True)
     for path in sorted(folder.iterdir()):
         console.print(f"  {path.name}", highlight=False)
@@ -72,7 +72,9 @@ def _show(console: Console, private: DPMACClassifier, accuracy: float, reference
     console.print(Panel(str(private.privacy_.statement()), title="Privacy statement", highlight=False))
 
 
-def _write(out: Path, private: DPMACClassifier, plain: DPMACClassifier, accuracy: float, reference: float) -> Path:
+def _write(
+    console: Console, out: Path, private: DPMACClassifier, plain: DPMACClassifier, accuracy: float, reference: float
+) -> Path:
     from dpmac.report.plots import training_curves
     from dpmac.training.run import new_folder
 
@@ -84,5 +86,8 @@ def _write(out: Path, private: DPMACClassifier, plain: DPMACClassifier, accuracy
         f"private, epsilon {private.privacy_.epsilon:.2f}": private.history_,
         "same network, not private": plain.history_,
     }
-    training_curves(curves, folder / "curves.png", title="Test accuracy on scikit-learn digits")
+    try:
+        training_curves(curves, folder / "curves.png", title="Test accuracy on scikit-learn digits")
+    except ImportError:
+        console.print("\nNo plot: matplotlib is not installed; pip install 'dpmac[plots]' brings it.")
     return folder

@@ -60,22 +60,25 @@ class NormHistogram:
         micro_batch: int | None = None,
     ) -> tuple[float, ...]:
         """Release the histograms of the norms of ``parts_of(*rows)`` and read one threshold off each."""
-        edges = self.edges()
-        scale = math.sqrt(len(names)) / (1.0 - SLACK)
-        query = Query(
-            HISTOGRAM,
-            tuple(Partition(name, (self.bins + 1,), scale) for name in names),
-            lambda *columns: [self._one_hot(part.norms(), edges) for part in parts_of(*columns)],
-        )
         counts = release(
             rows.everything(),
-            query,
+            self.query(parts_of, names),
             noise_multiplier=self.noise_multiplier,
             source=source,
             ledger=ledger,
             micro_batch=micro_batch,
         )
-        return tuple(self._read(counts[name].cpu(), edges, rows.n) for name in names)
+        return tuple(self._read(counts[name].cpu(), self.edges(), rows.n) for name in names)
+
+    def query(self, parts_of: Callable[..., Sequence[Part]], names: Sequence[str]) -> Query:
+        """One histogram for each of ``names``: the norms of the parts that ``parts_of`` gives."""
+        edges = self.edges()
+        scale = math.sqrt(len(names)) / (1.0 - SLACK)
+        return Query(
+            HISTOGRAM,
+            tuple(Partition(name, (self.bins + 1,), scale) for name in names),
+            lambda *columns: [self._one_hot(part.norms(), edges) for part in parts_of(*columns)],
+        )
 
     @staticmethod
     def _one_hot(norms: Tensor, edges: Tensor) -> DensePart:

@@ -6,6 +6,7 @@ cannot disagree. ``n`` is treated as public.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -76,7 +77,7 @@ class Plan:
                 epsilon,
                 f"what is released before training costs {spent:.4g} already: raise epsilon or its noise",
             )
-        return draft.with_noise(calibrate(lambda s: draft.with_noise(s).mechanisms(), epsilon, delta))
+        return draft.with_noise(_least_noise(draft, float(epsilon)))
 
     def with_noise(self, noise_multiplier: float) -> Plan:
         """The same plan at another noise multiplier."""
@@ -109,6 +110,12 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "sample_rate": self.sample_rate}
+
+
+@functools.lru_cache(maxsize=256)
+def _least_noise(draft: Plan, epsilon: float) -> float:
+    """The least noise at which ``draft`` meets ``epsilon``; public numbers alone, so an answer can be kept."""
+    return calibrate(lambda s: draft.with_noise(s).mechanisms(), epsilon, draft.delta)
 
 
 def check_delta(delta: float, n: int) -> None:

@@ -139,7 +139,8 @@ def _carried(stage: Stage, slopes: Tensor, z: Tensor) -> Tensor:
     every = slopes.expand(len(z), -1, -1)
     m = every.shape[1]
     flat = every.reshape(len(z) * m, *stage.shape)
-    return stage.back(flat, z.repeat_interleave(m, dim=0)).reshape(len(z), m, -1)
+    carried = stage.back(flat, z.repeat_interleave(m, dim=0))
+    return carried.reshape(len(z), m, math.prod(z.shape[1:]))
 
 
 def _cholesky_solved(matrix: Tensor, right: Tensor) -> Tensor:

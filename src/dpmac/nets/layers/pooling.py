@@ -43,7 +43,7 @@ class AvgPool2d(_Pool):
     def back(self, slopes: Tensor, inputs: Tensor) -> Tensor:
         rows, channels, *size = inputs.shape
         count = math.prod(self.kernel_size)
-        each = (slopes / count).reshape(rows * channels, 1, -1).expand(-1, count, -1)
+        each = (slopes / count).reshape(rows * channels, 1, math.prod(slopes.shape[2:])).expand(-1, count, -1)
         return F.fold(each, (size[0], size[1]), self.kernel_size, stride=self.stride).reshape(inputs.shape)
 
     def plain(self) -> nn.Module:

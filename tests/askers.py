@@ -1,0 +1,185 @@
+"""Everything that asks the rows something: every query there is, and every method from end to end.
+
+The contracts (contracts.py), the walk over private code (test_house.py) and the literal deletions (test_neighbours.py)
+all go over these lists. test_house.py finds every module of the package that calls ``release``, and fails if one of
+them is not among the askers here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+import dpmac.analytic
+import dpmac.mac
+import dpmac.methods
+from dpmac.mac import Z_STEPS, FirstOrder, FixedPrediction
+from dpmac.methods import DPPCA, ClosedForm, NormHistogram, linear_classifier
+from dpmac.methods.ridge import statistics
+from dpmac.nets import AvgPool2d, Conv2d, Dense, DenseNetwork, Flatten, MaxPool2d, Network, loss
+from dpmac.nets.fronts import FRONTS, Affine, Ball, LowFrequencies, Projection
+from dpmac.privacy import BOUNDS, Analytic, JointClip, Ledger, Normalise, PerLayerClip, Plan, PrivateRows, Query
+from dpmac.randomness import NoiseSource, SeededNoise
+from dpmac.training import Step, Trainer, costs_before, fit_with_learned_thresholds
+
+EXPANSIONS = dpmac.mac.EXPANSIONS | dpmac.analytic.EXPANSIONS | dpmac.methods.EXPANSIONS
+ROWS = 13
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return SeededNoise(seed, "/asker").normal(shape).float()
+
+
+def labels(rows: int, classes: int) -> Tensor:
+    return torch.eye(classes)[torch.arange(rows) % classes]
+
+
+def dense(hidden: str = "relu", classes: int = 4) -> Network:
+    network = DenseNetwork([5, 7, 6, classes], hidden, source=SeededNoise(1))
+    with torch.no_grad():
+        for layer in network.weight_layers:
+            layer.bias.copy_(0.3 * SeededNoise(2).normal(layer.bias.shape))
+    return network
+
+
+def convolutional(pool: type = MaxPool2d) -> Network:
+    stack = [Conv2d(1, 3, 3, stride=2, padding=1), "relu", pool(2, stride=1), Conv2d(3, 4, 2), "tanh", Flatten()]
+    return Network([*stack, Dense(4 * 2 * 2, 4)], input_shape=(1, 8, 8), source=SeededNoise(1))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query, and a table that it can be asked of."""
+
+    query: Query
+    columns: tuple[Tensor, ...]
+
+
+def step(network=None, zstep=None, expansion=None, bound=None, front=None, loss_name="softmax", x=None) -> Asked:
+    network = network or dense()
+    x = numbers(ROWS, *network.input_shape) if x is None else x
+    made = Step(
+        network, loss(loss_name), zstep or FixedPrediction(), expansion or FirstOrder(), bound or Normalise(), front
+    )
+    return Asked(made.query(), (x, labels(ROWS, 4)))
+
+
+def bound_for(name: str):
+    return Analytic() if name.startswith("projected") else JointClip(1.0)
+
+
+def expansion_for(bound: str):
+    return EXPANSIONS["projected"] if bound == "analytic" else FirstOrder()
+
+
+def front_before_a_network(kind: str) -> Asked:
+    front, shape = FRONTS[kind].sample()
+    network = DenseNetwork([math.prod(front.shape_after(shape)), 6, 4], "relu", source=SeededNoise(1))
+    return step(network, front=front, x=numbers(ROWS, *shape))
+
+
+def closed_form_step() -> Asked:
+    method = ClosedForm(code=3, features=8)
+    rows = numbers(ROWS, 6).double()
+    model = method.fit(rows, 0.0, SeededNoise(3), Ledger())
+    return Asked(method.query(model), (rows,))
+
+
+def histogram_query() -> Asked:
+    made = step()
+    unbounded = Step(dense(), loss("softmax"), FixedPrediction(), FirstOrder(), Normalise()).unbounded
+    query = NormHistogram(1.0).query(unbounded, [p.name for p in made.query.partitions])
+    return Asked(query, made.columns)
+
+
+ASKERS: dict[str, Callable[[], Asked]] = {
+    **{f"step, Z-step {name}": lambda z=z: step(zstep=z) for name, z in Z_STEPS.items()},
+    **{f"step, Z-step {name}, convolution": lambda z=z: step(convolutional(), z) for name, z in Z_STEPS.items()},
+    "step, average pooling": lambda: step(convolutional(AvgPool2d), bound=PerLayerClip(0.5)),
+    **{f"step, {name}": lambda e=e, n=name: step(expansion=e, bound=bound_for(n)) for name, e in EXPANSIONS.items()},
+    **{
+        f"step, bound {name}": lambda b=b, n=name: step(bound=b, expansion=expansion_for(n))
+        for name, b in BOUNDS.items()
+    },
+    **{f"step, loss {name}": lambda n=name: step(loss_name=n) for name in ("squared", "sigmoid")},
+    **{f"step, front {kind}": lambda k=kind: front_before_a_network(k) for kind in FRONTS},
+    "DP-PCA": lambda: Asked(DPPCA(2, 1.0).query(Ball(torch.zeros(5), 2.0)), (numbers(ROWS, 5),)),
+    "DP-PCA, normalised": lambda: Asked(DPPCA(2, 1.0).query(Ball(torch.zeros(5), 2.0, True)), (numbers(ROWS, 5),)),
+    "closed form": closed_form_step,
+    "ridge": lambda: Asked(statistics(6, 4), (numbers(ROWS, 5), labels(ROWS, 4))),
+    "norm histogram": histogram_query,
+}
+
+# --- methods, from raw rows to a model, without noise: (table, source) -> nothing; test_neighbours watches the door -
+
+Method = Callable[[PrivateRows, NoiseSource], object]
+
+
+def trained(network=None, *, rate=1.0, steps=3, n=64, loss_name="softmax", **more) -> Method:
+    """A whole training without noise, but with its bound."""
+
+    def run(table: PrivateRows, source: NoiseSource) -> object:
+        plan = Plan(table.n, rate * table.n, steps, 0.0, 1e-5)
+        pieces = {"zstep": FixedPrediction(), "bound": JointClip(1.0)} | more
+        return Trainer(network or dense(), loss(loss_name), plan, source=source, **pieces).fit(table)
+
+    return run
+
+
+def after_pca(table: PrivateRows, source: NoiseSource) -> object:
+    """DP-PCA codes, put on the sphere, into a ReLU network: as in the paper's MNIST experiment."""
+    ledger = Ledger()
+    inputs_only = PrivateRows(table._columns[0])
+    inputs_only._rows = table._rows
+    pca = DPPCA(3, 0.0, normalise=True).fit(inputs_only, source, ledger)
+    plan = Plan(table.n, table.n, 2, 0.0, 1e-5, (pca.mechanism(),))
+    network = DenseNetwork([3, 6, 4], "relu", source=SeededNoise(1))
+    trainer = Trainer(network, loss("softmax"), plan, FixedPrediction(), PerLayerClip(0.3), source=source)
+    trainer.front = pca.front(length=2.0)
+    return trainer.fit(table, ledger=ledger)
+
+
+def algorithm_two(table: PrivateRows, source: NoiseSource) -> object:
+    first, histogram = Plan(table.n, table.n / 2, 2, 0.0, 1e-5), NormHistogram(0.0)
+    plan = Plan(table.n, table.n / 2, 2, 0.0, 1e-5, costs_before(first, histogram))
+    trainer = Trainer(dense(), loss("softmax"), plan, FixedPrediction(), PerLayerClip(0.3), source=source)
+    return fit_with_learned_thresholds(trainer, first, histogram, table)
+
+
+SUPERVISED: dict[str, Method] = {
+    **{f"Z-step {name}": trained(zstep=z) for name, z in Z_STEPS.items()},
+    **{f"Z-step {name}, sampled": trained(zstep=z, rate=0.4) for name, z in Z_STEPS.items()},
+    **{name: trained(expansion=e, bound=bound_for(name)) for name, e in EXPANSIONS.items()},
+    **{
+        f"bound {name}": trained(bound=b, expansion=expansion_for(name)) for name, b in BOUNDS.items() if name != "none"
+    },
+    "micro-batches": trained(micro_batch=7),
+    "a front in every step": trained(front=Affine(0.1, 3.0)),
+    "a front computed once": trained(
+        DenseNetwork([3, 6, 4], "relu", source=SeededNoise(1)),
+        front=Projection(torch.eye(3, 5), torch.zeros(5), 1.0, normalise=True, length=3.0),
+    ),
+    "DP-PCA, then a network": after_pca,
+    "Algorithm 2": algorithm_two,
+    "ridge": lambda table, source: linear_classifier(table, None, 0.0, 1.0, source, Ledger()),
+}
+UNSUPERVISED: dict[str, Method] = {
+    "DP-PCA": lambda table, source: DPPCA(3, 0.0).fit(table, source, Ledger()),
+    "DP-PCA, normalised": lambda table, source: DPPCA(3, 0.0, normalise=True).fit(table, source, Ledger()),
+    "closed form": lambda table, source: ClosedForm(code=3, features=20).fit(table, 0.0, source, Ledger()),
+    "closed form, low frequencies": lambda table, source: ClosedForm(
+        front=LowFrequencies(3, 6, 0.1), code=2, features=20
+    ).fit(table, 0.0, source, Ledger()),
+    "autoencoder": trained(
+        DenseNetwork([9, 6, 9], "relu", source=SeededNoise(1)), loss_name="squared", front=Affine(0.1)
+    ),
+}
+IMAGES: dict[str, Method] = {
+    "convolution": trained(convolutional()),
+    "convolution, sampled, average pooling": trained(convolutional(AvgPool2d), rate=0.4),
+    "convolution, micro-batches, clipped": trained(convolutional(), micro_batch=10, bound=PerLayerClip(0.2)),
+}

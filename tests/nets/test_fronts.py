@@ -1,0 +1,180 @@
+"""Fronts: public maps of raw rows, in double precision, that belong to the model and are saved with it."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from scipy.fft import dctn
+
+from dpmac.checks import ArgumentError
+from dpmac.nets.fronts import (
+    FLOOR,
+    FRONTS,
+    Affine,
+    Ball,
+    Chain,
+    LowFrequencies,
+    Projection,
+    ToRange,
+    load_front,
+    save_front,
+)
+from dpmac.randomness import SeededNoise
+
+NESTED = Chain((Affine(0.5, 2.0), Chain((LowFrequencies(3, 4, 0.25), Ball(torch.zeros(4), 2.0)))))
+KINDS = {kind: cls.sample() for kind, cls in FRONTS.items()} | {"nested": (NESTED, (9,))}
+
+
+def rows_for(shape, seed=0, rows=7):
+    return 2 * SeededNoise(seed).normal((rows, *shape))
+
+
+# --- what they compute ------------------------------------------------------------------------------------------------
+
+
+def test_to_range_maps_every_feature_to_its_range_and_clips():
+    front = ToRange(torch.tensor([0.0, -2.0]), torch.tensor([16.0, 2.0]))
+    rows = torch.tensor([[0.0, -2.0], [16.0, 2.0], [8.0, 0.0], [-1e9, 1e9], [4.0, 1.0]])
+    wanted = torch.tensor([[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0], [-1.0, 1.0], [-0.5, 0.5]], dtype=torch.float64)
+    assert torch.equal(front(rows), wanted)
+
+
+def test_affine_moves_and_stretches_and_finds_its_way_back():
+    front = Affine(torch.tensor([1.0, 2.0]), 3.0)
+    rows = rows_for((2,))
+    assert torch.equal(front(rows), (rows - torch.tensor([1.0, 2.0])) * 3.0)
+    assert torch.allclose(front.inverse(front(rows)), rows, atol=1e-12)
+    images = torch.ones(2, 1, 3, 3)
+    assert torch.equal(Affine(0.5, 2.0)(images), images.double())
+
+
+def test_low_frequencies_are_the_lowest_cosines_and_find_their_way_back():
+    images = rows_for((16,))
+    theirs = torch.from_numpy(dctn((images - 0.25).reshape(-1, 4, 4).numpy(), axes=(1, 2), norm="ortho"))
+    every = sorted(np.ndindex(4, 4), key=lambda p: (p[0] ** 2 + p[1] ** 2, p))
+    front = LowFrequencies(4, 6, 0.25)
+    wanted = torch.stack([theirs[:, u, v] for u, v in every[:6]], dim=1)
+    assert torch.allclose(front(images), wanted, atol=1e-12)
+    assert torch.allclose(LowFrequencies(4, 16, 0.25).inverse(LowFrequencies(4, 16, 0.25)(images)), images)
+    inside = front.inverse(front(images))  # what it keeps it gives back, and no more
+    assert torch.allclose(front.inverse(front(inside)), inside, atol=1e-12)
+    assert not torch.allclose(inside, images, atol=0.1)
+
+
+def test_a_projection_is_the_ball_and_then_the_codes():
+    components = torch.tensor([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
+    rows, centre = rows_for((3,)), torch.tensor([1.0, 0.0, -1.0])
+    inside = Ball(centre, 2.0)(rows)
+    moved = (rows - centre) / 2.0
+    norms = moved.norm(dim=1, keepdim=True)
+    assert (norms > 1).any()
+    assert (norms < 1).any()
+    assert torch.allclose(inside, moved / norms.clamp(min=1.0), atol=2e-5)
+    codes = Projection(components, centre, 2.0)(rows)
+    assert torch.equal(codes, inside @ components.T)
+    scaled = Projection(components, centre, 2.0, length=3.0)(rows)
+    assert torch.allclose(scaled, 3.0 * codes / codes.norm(dim=1, keepdim=True), atol=1e-12)
+
+
+def test_a_chain_is_one_after_the_other():
+    first, second = NESTED.fronts
+    rows = rows_for((9,))
+    assert torch.equal(NESTED(rows), second(first(rows)))
+    assert NESTED.shape_after((9,)) == (4,)
+    assert NESTED.dear  # low frequencies are
+    assert not Chain((Affine(), ToRange(0.0, 1.0))).dear
+
+
+@pytest.mark.parametrize(
+    "front", [Ball(torch.zeros(3), 0.5, normalise=True), Projection(torch.eye(3), torch.zeros(3), 0.5, True, 2.0)]
+)
+def test_rows_too_short_to_have_a_direction_give_zeros(front):
+    """Below FLOOR of the radius rounding would decide what a row says; above it the row counts in full."""
+    row = torch.tensor([[0.6, 0.0, 0.8]], dtype=torch.float64)
+    for short in (0.0, 1e-300, 0.99 * FLOOR * 0.5):
+        assert not front(short * row).any()
+    full = front(1.01 * FLOOR * 0.5 * row)
+    assert torch.allclose(full / full.norm(), row)
+    for bad in (math.inf, math.nan):
+        assert not front(bad * row).any()
+    both = front(torch.cat([row, math.nan * row]))
+    assert both[0].any()
+    assert not both[1].any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_precision_rows_are_mapped_in_double(kind):
+    front, shape = KINDS[kind]
+    rows = rows_for(shape)
+    assert front(rows.float()).dtype == torch.float64
+    assert torch.equal(front(rows.float()), front(rows.float().double()))
+    assert front(rows).shape[1:] == front.shape_after(shape)
+    assert not list(front.parameters())  # nothing in it is trained
+    assert front.dear in (True, False)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saving_and_loading(kind, tmp_path):
+    front, shape = KINDS[kind]
+    save_front(front, tmp_path / "front.safetensors")
+    back = load_front(tmp_path / "front.safetensors")
+    assert type(back) is type(front)
+    assert torch.equal(back(rows_for(shape)), front(rows_for(shape)))
+    assert back.shape_after(shape) == front.shape_after(shape)
+    plain = {name: value for name, value in front.arguments().items() if not isinstance(value, torch.Tensor | tuple)}
+    assert {name: back.arguments()[name] for name in plain} == plain
+
+
+def test_a_file_that_is_not_ours_is_refused(tmp_path):
+    path = tmp_path / "x.safetensors"
+    save_file({"centre": torch.zeros(2)}, str(path))
+    with pytest.raises(ValueError, match=r"not a dpmac front .*not written by save_front"):
+        load_front(path)
+    header = {"format": "dpmac-front-1", "front": {"kind": "wavelets", "arguments": {}}}
+    save_file({"centre": torch.zeros(2)}, str(path), metadata={"dpmac": json.dumps(header)})
+    with pytest.raises(ValueError, match="a front of kind 'wavelets', which this version does not know"):
+        load_front(path)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_another_shape_are_named(kind):
+    front, shape = KINDS[kind]
+    for bad in ((shape[0] + 1,), (1, *shape)):
+        with pytest.raises(ArgumentError, match=r"x='rows of shape \(.*\)': the front '.*' needs rows of shape"):
+            front.shape_after(bad)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ToRange(1.0, 1.0), r"low, high=\(1.0, 1.0\): .*low < high"),
+        (lambda: ToRange(0.0, torch.tensor([1.0, -1.0])), "low, high="),
+        (lambda: ToRange(0.0, math.inf), "high=inf: give finite public numbers"),
+        (lambda: ToRange("low", 1.0), "low='low': give a public number, or one for each feature"),
+        (lambda: ToRange(torch.zeros(1, 2), 1.0), "low, high="),
+        (lambda: Affine(math.nan), "centre=nan: give finite"),
+        (lambda: Affine(0.0, torch.ones(2, 2)), "centre, scale="),
+        (lambda: Ball(torch.zeros(2), 0.0), r"radius=0.0: give a public number above 0"),
+        (lambda: Ball(torch.zeros(2), math.nan), "radius=nan"),
+        (lambda: Projection(torch.zeros(3), torch.zeros(3), 1.0), r"components='shape \(3,\)': give a matrix \(k, d\)"),
+        (lambda: Projection(torch.eye(3), torch.zeros(3), 1.0, length=0.0), "length=0.0: .*None to leave codes"),
+        (lambda: LowFrequencies(0, 1), "side=0"),
+        (lambda: LowFrequencies(3, 10), "count=10: give the number of frequencies, from 1 to 9"),
+        (lambda: Chain(()), r"fronts=\(\): give at least one front"),
+        (lambda: Chain((Affine(), torch.nn.Identity())), "fronts=.*give at least one front"),
+    ],
+)
+def test_bad_arguments_are_named(make, message):
+    with pytest.raises(ArgumentError, match=message):
+        make()

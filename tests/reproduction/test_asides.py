@@ -1,0 +1,46 @@
+"""The two asides of the results page, ``paper_inputs`` and ``linear_basis``, on small data."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+
+from dpmac.data import Dataset
+from dpmac.randomness import SeededNoise
+from reproduction import linear_basis, paper_inputs
+from reproduction.settings import CLOSED_FORMS, PRESETS
+
+
+def small(table, _path=None, rows=90):
+    draw, side = SeededNoise(4, f"/{table}"), {"mnist": 8, "usps": 16}[table]
+    x = draw.uniform(rows * side**2).reshape(rows, side**2).float()
+    labels = torch.arange(rows) % 10
+    return Dataset(table, x, labels, x[:30], labels[:30], (side, side), "here")
+
+
+@pytest.mark.parametrize(("table", "epsilon"), [("mnist", 8.0), ("usps", math.inf)])
+def test_unnoised_statistics_are_another_training_of_the_same_recipe(table, epsilon, monkeypatch):
+    assert (table, epsilon) in paper_inputs.CASES
+    monkeypatch.setattr(paper_inputs, "load", small)
+    recipe = PRESETS["paper"][table, "DP-MAC", epsilon]
+    quick = replace(recipe, epochs=1, batch_size=30, hidden=recipe.hidden[:1])
+    monkeypatch.setitem(PRESETS["paper"], (table, "DP-MAC", epsilon), quick)
+    public, unnoised = (paper_inputs.score(table, epsilon, way, 0, "cpu") for way in (False, True))
+    assert public == paper_inputs.score(table, epsilon, False, 0, "cpu")
+    assert math.isfinite(public)
+    assert math.isfinite(unnoised)
+    if table == "usps":  # without its mean image a row of uniform pixels is shorter, and so is its error
+        assert unnoised < public
+
+
+def test_the_basis_alone_stands_beside_the_whole(monkeypatch, capsys):
+    monkeypatch.setattr(linear_basis, "load", small)
+    monkeypatch.setattr(linear_basis, "CLOSED_FORMS", {8.0: replace(CLOSED_FORMS[8.0], features=20), math.inf: None})
+    linear_basis.main()
+    header, line = capsys.readouterr().out.splitlines()
+    assert header.startswith("epsilon")
+    assert re.fullmatch(r" +8 +180 +\d+\.\d{3} +\d+\.\d{3}", line)
