@@ -29,6 +29,7 @@ from dpmac.privacy import (
 from dpmac.privacy.bounds import SLACK
 from dpmac.randomness import SeededNoise, SystemNoise
 
+
 def blocks(count, shape):
     return [Partition(f"layer {k}", shape) for k in range(count)]
 

@@ -8,6 +8,7 @@ import itertools
 import math
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -15,16 +16,39 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy import PoissonSampler, PrivateRows, SeededNoise, SystemNoise
-from dpmac.privacy import sampling as sampling_module
+from dpmac.privacy import PoissonSampler, PrivateRows, sampling
+from dpmac.privacy.sampling import block_size
+from dpmac.randomness import SeededNoise, SystemNoise
+
+# --- samples --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "rate", "draws"), [(10_000_000, 1e-6, 12), (200_000, 1e-3, 40), (1000, 0.3, 300)])
+class Keys(SystemNoise):
+    """Gives the uniforms it was told to, one list a call."""
+
+    def __init__(self, *keys):
+        self.keys = list(keys)
+
+    def uniform(self, count):
+        assert len(self.keys[0]) == count
+        return torch.tensor(self.keys.pop(0), dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("n", "rate", "draws"),
+    [pytest.param(10_000_000, 1e-6, 12, marks=pytest.mark.long), (200_000, 1e-3, 20), (1000, 0.3, 300)],
+)
 def test_sizes_are_binomial(n, rate, draws):
     for source in (SeededNoise(11), SystemNoise()):
         sampler = PoissonSampler(n, rate, source)
         total = sum(len(sampler.draw()) for _ in range(draws))
         assert stats.binomtest(total, n * draws, rate).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-6, 0.3])
+def test_a_place_is_drawn_below_the_rate_to_the_last_bit(rate):
+    keys = [np.nextafter(rate, 0), rate, np.nextafter(rate, 1), 0.0, 1 - 2.0**-53]
+    assert PoissonSampler(5, rate, Keys(keys)).draw().tolist() == [0, 3]
 
 
 def test_rows_are_equally_likely_and_independent():
@@ -50,19 +74,18 @@ def test_indices_are_sorted_unique_and_in_range_in_any_chunking(n, rate, seed):
     whole = PoissonSampler(n, rate, SeededNoise(seed)).draw()
     assert torch.equal(whole, torch.unique(whole))
     assert whole.numel() == 0 or (whole.min() >= 0 and whole.max() < n)
-    before = sampling_module._CHUNK
-    try:
-        sampling_module._CHUNK = 7
-        chunked = PoissonSampler(n, rate, SeededNoise(seed)).draw()
-    finally:
-        sampling_module._CHUNK = before
-    assert torch.equal(whole, chunked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "_CHUNK", 7)
+        assert torch.equal(whole, PoissonSampler(n, rate, SeededNoise(seed)).draw())
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1e-12, 1.1, math.nan])
 def test_bad_rates_are_named(rate):
     with pytest.raises(ArgumentError, match="rate="):
         PoissonSampler(10, rate, SystemNoise())
+
+
+# --- batches --------------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_is_spent_once_and_hides_its_size():
@@ -108,7 +131,7 @@ def test_the_capacity_is_public_and_exceeded_once_in_2_to_the_80(n, rate):
 
 
 def test_a_sample_beyond_the_capacity_loses_no_row(monkeypatch):
-    monkeypatch.setattr(sampling_module, "_OVERFLOW", 0.0)
+    monkeypatch.setattr(sampling, "_OVERFLOW", 0.0)
     batch = PrivateRows(torch.ones(1000, 1)).sample(PoissonSampler(1000, 0.5, SeededNoise(5)))
     assert batch.capacity == 500
     counts = [int(x.sum()) for (x,), _ in batch.spend(64, SeededNoise(0))]
@@ -117,36 +140,40 @@ def test_a_sample_beyond_the_capacity_loses_no_row(monkeypatch):
     assert sum(counts) == drawn
 
 
-class Keys(SystemNoise):
-    """Gives the sort keys it was told to, one list a call."""
-
-    def __init__(self, *keys):
-        self.keys = list(keys)
-
-    def uniform(self, count):
-        assert len(self.keys[0]) == count
-        return torch.tensor(self.keys.pop(0), dtype=torch.float64)
+def spots_of(table, keys):
+    """Where each value of ``table`` lies, when the keys of the four spots are ``keys``."""
+    (((block,), _),) = table.everything().spend(4, Keys(keys))
+    return {float(value): spot for spot, value in enumerate(block.flatten()) if value}
 
 
-def places_of(rows, keys):
-    """Where each value of the table ``rows`` lies, when the keys of the four places are ``keys``."""
-    blocks = PrivateRows(torch.tensor(rows)[:, None]).everything().spend(4, Keys(keys))
-    (((table,), _),) = blocks
-    return {float(value): place for place, value in enumerate(table.flatten()) if value}
-
-
-def test_the_places_of_other_rows_have_the_same_law_with_and_without_a_row():
-    """All 24 orders of 4 places: whichever row goes, the others' places are as often what they were."""
+def test_the_spots_of_other_rows_have_the_same_law_with_and_without_a_row():
+    """All 24 orders of 4 spots: whichever row goes, the others' spots are as often what they were; and if its place
+    stays, blank, they are the very same."""
     orders = list(itertools.permutations([0.1, 0.2, 0.3, 0.4]))
-    for gone in (1.0, 2.0, 3.0):
-        others = [value for value in (1.0, 2.0, 3.0) if value != gone]
+    whole = PrivateRows(torch.tensor([[1.0], [2.0], [3.0]]))
+    for gone in range(3):
+        others = [value for value in (1.0, 2.0, 3.0) if value != gone + 1]
 
-        def law(rows, others=others):
-            seen = (places_of(rows, keys) for keys in orders)
-            return collections.Counter(tuple(places[value] for value in others) for places in seen)
+        def law(table, others=others):
+            seen = [spots_of(table, keys) for keys in orders]
+            return [tuple(spots[value] for value in others) for spots in seen]
 
-        assert law([1.0, 2.0, 3.0]) == law(others)
-        assert set(law(others).values()) == {2}  # 12 pairs of places, equally likely
+        shorter = collections.Counter(law(PrivateRows(torch.tensor(others)[:, None])))
+        assert collections.Counter(law(whole)) == shorter
+        assert set(shorter.values()) == {2}  # 12 pairs of spots, equally likely
+        assert law(whole) == law(whole.without(gone))
+
+
+def test_the_block_size_is_the_least_that_makes_few_equal_blocks():
+    assert block_size(1300, None) == 1344  # all in one, up to a multiple of 64
+    assert block_size(1300, 100) == 128
+    assert block_size(8300, None) == 2816  # three blocks, not two full ones and a bit
+    assert block_size(1, None) == 64
+    for capacity in (1, 63, 64, 65, 4095, 4096, 4097, 100_001):
+        for micro in (None, 1, 100, 5000):
+            size = block_size(capacity, micro)
+            assert size % 64 == 0
+            assert size <= (4096 if micro in (None, 5000) else 64 * math.ceil(micro / 64))
 
 
 def test_tables_that_do_not_fit_are_refused():
@@ -154,3 +181,5 @@ def test_tables_that_do_not_fit_are_refused():
         PrivateRows(torch.zeros(3, 1), torch.zeros(4, 1))
     with pytest.raises(ArgumentError, match=r"sampler\.n=5"):
         PrivateRows(torch.zeros(3, 1)).sample(PoissonSampler(5, 0.5, SystemNoise()))
+    with pytest.raises(ArgumentError, match="at least one tensor"):
+        PrivateRows()

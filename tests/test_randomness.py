@@ -10,14 +10,14 @@ import torch
 from scipy import stats
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy import SeededNoise, SystemNoise, noise_source
-from dpmac.privacy.noise import shuffled
+from dpmac.randomness import SeededNoise, SystemNoise, noise_source, shuffled
 
 SOURCES = [SystemNoise(), SeededNoise(7)]
 DRAWS = 400_000
+each_source = pytest.mark.parametrize("source", SOURCES, ids=repr)
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=repr)
+@each_source
 def test_normal_has_the_standard_law(source):
     sample = source.normal((DRAWS,)).numpy()
     assert sample.dtype == "float64"
@@ -27,17 +27,15 @@ def test_normal_has_the_standard_law(source):
     assert stats.kstest(sample, "norm").pvalue > 1e-6
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=repr)
+@each_source
 def test_uniform_is_uniform_and_has_fine_resolution(source):
     sample = source.uniform(DRAWS).numpy()
     assert 0 <= sample.min() <= sample.max() < 1
     assert stats.kstest(sample, "uniform").pvalue > 1e-6
-    assert (
-        len(set(sample.tolist())) == DRAWS
-    )  # 53 bits: a collision among 4e5 has chance 1e-5; 24 bits would give 5,000
+    assert len(set(sample.tolist())) == DRAWS  # 53 bits: a chance of 1e-5 that two meet; of 24 bits, 5,000 would
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=repr)
+@each_source
 def test_draws_are_independent_of_each_other(source):
     pairs = source.normal((DRAWS // 2, 2))
     again = source.normal((DRAWS // 2, 2))
@@ -48,9 +46,9 @@ def test_draws_are_independent_of_each_other(source):
     assert (torch.corrcoef(columns.square()) - torch.eye(4)).abs().max() < 8 / math.sqrt(DRAWS // 2)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 7])
-def test_odd_and_empty_shapes(count):
-    for source in SOURCES:
+@each_source
+def test_odd_and_empty_shapes(source):
+    for count in (0, 1, 2, 3, 7):
         assert source.normal((count,)).shape == (count,)
         assert source.normal((count, 3)).shape == (count, 3)
         assert source.normal(()).shape == ()

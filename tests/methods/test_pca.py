@@ -12,8 +12,10 @@ from dp_accounting import pld
 from sklearn.decomposition import PCA
 
 from dpmac.checks import ArgumentError
-from dpmac.features import DPPCA, ReleasedPCA
-from dpmac.privacy import Ledger, Plan, SeededNoise, SystemNoise
+from dpmac.methods import DPPCA, ReleasedPCA
+from dpmac.nets.fronts import LowFrequencies, ToRange
+from dpmac.privacy import Ledger, Plan, PrivateRows
+from dpmac.randomness import SeededNoise, SystemNoise
 
 DRAW = SeededNoise(0, "/test")
 SPREAD = torch.linspace(2.0, 0.2, 6, dtype=torch.float64)
@@ -71,14 +73,12 @@ OUTRAGEOUS = torch.tensor(
 @pytest.mark.parametrize("normalise", [False, True])
 @pytest.mark.parametrize("radius", [None, 0.5, 1e-3, 1e20])
 @pytest.mark.parametrize("centre", [0.0, torch.tensor([0.5, -3.0, 1e3, 0.0], dtype=torch.float64)])
-def test_dropping_any_row_moves_the_matrix_by_one_at_most(normalise, radius, centre):
-    config = DPPCA(2, 0.0, centre, radius, normalise)
-    whole = fit(config, OUTRAGEOUS).moment
+def test_blanking_any_row_moves_the_matrix_by_one_at_most(normalise, radius, centre):
+    config, table = DPPCA(2, 0.0, centre, radius, normalise), PrivateRows(OUTRAGEOUS)
+    whole = fit(config, table).moment
     assert bool(torch.isfinite(whole).all())
-    moves = []
-    for out in range(len(OUTRAGEOUS)):
-        kept = [n for n in range(len(OUTRAGEOUS)) if n != out]
-        moves.append(float(torch.linalg.matrix_norm(whole - fit(config, OUTRAGEOUS[kept]).moment)))
+    others = [fit(config, table.without(place)).moment for place in range(len(OUTRAGEOUS))]
+    moves = [float(torch.linalg.matrix_norm(whole - other)) for other in others]
     assert max(moves) <= 1.0
     assert max(moves) > 0.9999  # and the noise is not larger than it need be
 
@@ -253,6 +253,29 @@ def test_all_components_give_back_rows_in_the_ball():
         released.transform(ROWS[:, :5])
     with pytest.raises(ArgumentError, match="codes="):
         released.reconstruct(ROWS[:, :5])
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+def test_its_front_gives_the_codes_that_transform_gives(normalise):
+    """And with a length, the same codes put on a sphere: for a model that takes private rows on the private way."""
+    released = fit(DPPCA(3, 0.1, 0.2, 1.0, normalise))
+    codes = released.transform(ROWS)
+    front = released.front()
+    assert torch.equal(front(ROWS), codes)
+    assert front.shape_after((6,)) == (3,)
+    long = released.front(length=7.0)(ROWS)
+    assert torch.allclose(long, 7.0 * codes / codes.norm(dim=1, keepdim=True), atol=1e-9)
+
+
+def test_a_table_behind_a_front_gives_the_components_of_what_comes_through_it():
+    front = LowFrequencies(3, 4, 0.25)
+    images = DRAW.spawn("images").normal((30, 9))
+    ours = fit(DPPCA(2, 0.0), PrivateRows(images).behind(front))
+    theirs = fit(DPPCA(2, 0.0), front(images))
+    assert ours.components.shape == (2, 4)
+    assert torch.allclose(ours.moment, theirs.moment, atol=1e-12)
+    clipped = fit(DPPCA(2, 0.0), PrivateRows(1e6 * ROWS).behind(ToRange(-1.0, 1.0)))
+    assert torch.allclose(clipped.moment, fit(DPPCA(2, 0.0), (1e6 * ROWS).clamp(-1, 1)).moment, atol=1e-12)
 
 
 def test_saving_and_loading(tmp_path):

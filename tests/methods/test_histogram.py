@@ -1,4 +1,4 @@
-"""Learned thresholds: sensitivities, noise, and that they find what they look for."""
+"""The histogram of norms: its sensitivity, its noise, and that it finds each partition's quantile."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import pytest
 import torch
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy import Block, DensePart, Ledger, Mechanism, OuterPart, PrivateRows, SeededNoise, SystemNoise, release
-from dpmac.privacy.bound import SLACK, joint_norms
-from dpmac.privacy.thresholds import AdaptiveQuantile, NormHistogram
-
-BLOCKS = [Block("a", (1, 3)), Block("b", (1, 3))]
+from dpmac.methods import NormHistogram
+from dpmac.privacy import DensePart, Ledger, Mechanism, OuterPart, PrivateRows
+from dpmac.randomness import SeededNoise, SystemNoise
 
 
 def two_parts(x):
@@ -21,13 +19,13 @@ def two_parts(x):
     return [OuterPart(one, x), OuterPart(10 * one, x)]
 
 
-def table(n=4000, seed=0):
-    draw = SeededNoise(seed)
+def table(n):
+    draw = SeededNoise(0)
     return draw.normal((n, 3)) * torch.exp(draw.normal((n, 1)))
 
 
 def test_the_histogram_finds_each_partitions_quantile():
-    x = table()
+    x = table(4000)
     ledger = Ledger()
     histogram = NormHistogram(noise_multiplier=5.0, quantile=0.7, bins=80)
     found = histogram.thresholds(PrivateRows(x), two_parts, ["a", "b"], SeededNoise(1), ledger)
@@ -48,11 +46,17 @@ def test_the_smallest_edge_that_reaches_the_quantile():
         ([9.0, 9, 9, 1], 8.0),
         ([2.0, 2, 2, 2], 2.0),
     ):
-        rows = torch.tensor(norms, dtype=torch.float64)[:, None]
-        found = histogram.thresholds(
-            PrivateRows(rows), lambda x: [DensePart(x)], ["a"], SeededNoise(0), Ledger(), micro_batch=3
-        )
+        rows = PrivateRows(torch.tensor(norms, dtype=torch.float64)[:, None])
+        found = histogram.thresholds(rows, lambda x: [DensePart(x)], ["a"], SeededNoise(0), Ledger(), micro_batch=3)
         assert found[0] == pytest.approx(wanted)
+
+
+def test_the_quantile_is_of_the_public_number_of_places():
+    """Blank places count in n: the number of rows that are there stays private."""
+    histogram = NormHistogram(noise_multiplier=0.0, quantile=0.5, low=1.0, high=8.0, bins=4)
+    rows = PrivateRows(torch.tensor([[0.5], [0.5], [3.0], [3.0]], dtype=torch.float64)).without(0)
+    found = histogram.thresholds(rows, lambda x: [DensePart(x)], ["a"], SeededNoise(0), Ledger())
+    assert found[0] == pytest.approx(4.0)  # one of the four at 1, all three that are there at 4
 
 
 def test_dropping_any_row_moves_the_histograms_by_at_most_one():
@@ -85,51 +89,6 @@ def test_histogram_noise_has_its_scale():
     assert abs(float(torch.corrcoef(torch.stack(seen))[0, 1])) < 6 / math.sqrt(30_000)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
-def test_adaptive_parts_keep_the_promise_whatever_the_rows(share):
-    bound = AdaptiveQuantile((0.7, 3.0), share=share)
-    partitions = bound.promise(BLOCKS)
-    x = table(500)
-    x[3], x[4] = math.inf, 0.0
-    parts = bound.apply(two_parts(x))
-    assert len(parts) == len(partitions) == 4
-    norms = joint_norms(parts, [p.scale for p in partitions])
-    assert norms.max() <= 1 - SLACK / 2
-    assert norms.max() > 0.99  # nothing is wasted
-
-
-def test_its_noise_obeys_the_stated_rule():
-    """sigma_sum = (sigma^-2 - K (2 sigma_count)^-2)^(-1/2)."""
-    sigma, thresholds = 1.3, (0.7, 3.0)
-    bound = AdaptiveQuantile(thresholds, share=0.2)
-    partitions = bound.promise(BLOCKS)
-    sigma_count = sigma * partitions[2].scale
-    sigma_sum = (sigma**-2 - 2 * (2 * sigma_count) ** -2) ** -0.5
-    for partition, threshold in zip(partitions[:2], thresholds, strict=True):
-        assert sigma * partition.scale == pytest.approx(sigma_sum * threshold * math.sqrt(2))
-
-
-def test_it_converges_to_the_quantile_through_real_releases():
-    x = table(2000)
-    bound, ledger = AdaptiveQuantile(0.01, quantile=0.6, rate=0.3, share=0.1), Ledger()
-    for _ in range(80):
-        released = release(
-            PrivateRows(x).everything(),
-            lambda rows, bound=bound: bound.apply(two_parts(rows)),
-            bound.promise(BLOCKS),
-            noise_multiplier=2.0,
-            source=SeededNoise(len(ledger)),
-            ledger=ledger,
-            label="step",
-            divisor=2000,
-        )
-        bound = bound.learned(released[2:])
-    for threshold, factor in zip(bound.threshold, (1.0, 10.0), strict=True):
-        within = float((factor * x.norm(dim=1) <= threshold).double().mean())
-        assert within == pytest.approx(0.6, abs=0.05)
-    assert len(ledger) == 80
-
-
 def test_bad_arguments_are_named():
     for make, message in (
         (lambda: NormHistogram(-1.0), "noise_multiplier"),
@@ -137,11 +96,6 @@ def test_bad_arguments_are_named():
         (lambda: NormHistogram(1.0, low=0.0), "low"),
         (lambda: NormHistogram(1.0, low=2.0, high=1.0), "high"),
         (lambda: NormHistogram(1.0, bins=1), "bins"),
-        (lambda: AdaptiveQuantile(0.0), "threshold"),
-        (lambda: AdaptiveQuantile(share=1.0), "share"),
-        (lambda: AdaptiveQuantile(quantile=0.0), "quantile"),
-        (lambda: AdaptiveQuantile(rate=0.0), "rate"),
-        (lambda: AdaptiveQuantile().learned([]), "released"),
     ):
         with pytest.raises(ArgumentError, match=message):
             make()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,12 @@ import pytest
 import torch
 
 from dpmac.checks import ArgumentError
-from dpmac.features import DPPCA, follow_linear_path, linear_autoencoder
-from dpmac.nets import DenseNetwork
-from dpmac.nets.activations import Activation
-from dpmac.privacy import Ledger, SeededNoise
+from dpmac.methods import DPPCA, follow_linear_path, linear_autoencoder
+from dpmac.nets import ACTIVATIONS, Conv2d, Dense, DenseNetwork, Flatten, Network, Unflatten
+from dpmac.privacy import Ledger
+from dpmac.randomness import SeededNoise
 
-HIDDEN = ["identity", "relu", "elu", "softplus", "gelu", "tanh", "sigmoid"]
+HIDDEN = list(ACTIVATIONS)
 EXACT = ["identity", "relu", "elu"]
 D, K = 24, 5
 
@@ -71,7 +72,7 @@ def test_the_linear_autoencoder_is_the_projection():
     pca = released()
     network = linear_autoencoder(pca)
     assert network.sizes == (D, K, D)
-    assert [a.name for a in network.activations] == ["identity"]
+    assert [stage.activation.name for stage in network.stages] == ["identity"] * 2
     x = 7.0 * ball_rows(50, 3.0, 0.2)  # far outside the ball too: nothing is clipped
     torch.testing.assert_close(network(x.float()).double(), projection(pca, x), rtol=1e-5, atol=1e-5)
     inside = ball_rows(50, 2.99, 0.2)
@@ -128,12 +129,12 @@ def test_it_is_a_copy_and_needs_no_draw():
 def test_the_other_units_are_random_and_can_learn(hidden):
     pca, x = released(), ball_rows(100, 3.0, 0.2)
     network = follow_linear_path(deep(hidden), pca)
-    untouched = deep(hidden).linears[0].weight[K:]
-    assert torch.equal(network.linears[0].weight[K:], untouched)
+    untouched = deep(hidden).weight_layers[0].weight[K:]
+    assert torch.equal(network.weight_layers[0].weight[K:], untouched)
     for step in range(2):
         network.zero_grad()
         (network(x) - x).square().sum(dim=1).mean().backward()
-        for before, after in zip(network.linears[:-1], network.linears[1:], strict=True):
+        for before, after in zip(network.weight_layers[:-1], network.weight_layers[1:], strict=True):
             heard = (after.weight.grad[:, K:] != 0).any(dim=0)  # each column: one unit's weights to the next layer
             assert len(heard) == 0 or float(heard.double().mean()) > 0.7  # a relu unit may be dead
             if step:
@@ -149,7 +150,7 @@ def test_the_other_units_see_the_codes_loud_and_centred(hidden):
     """After a bottleneck of k units the others see carried codes only: on the input's scale, not the gain's."""
     pca, x = released(), ball_rows(300, 3.0, 0.2)
     network = follow_linear_path(deep(hidden), pca)
-    plain = deep(hidden).linears[3].weight[K:].detach()
+    plain = deep(hidden).weight_layers[3].weight[K:].detach()
     at_bottleneck = torch.nn.Sequential(*list(network.children())[:7])(x).detach()[:, K:]  # fourth pre-activation
     expected = (x - pca.centre) @ pca.components.T @ plain[:, :K].T
     away = torch.linalg.vector_norm(at_bottleneck - expected) / torch.linalg.vector_norm(expected)
@@ -165,17 +166,27 @@ def test_narrow_layers_and_wrong_networks_are_refused():
     for changes in ({"gain": 0.0}, {"gain": float("nan")}, {"bound": -1.0}):
         with pytest.raises(ArgumentError, match=next(iter(changes))):
             follow_linear_path(deep("tanh"), pca, **changes)
-    odd = deep("tanh")
-    odd.activations = tuple(Activation("odd", a.f, a.df, a.d2f, a.module) for a in odd.activations)
-    with pytest.raises(ArgumentError, match="activation='odd'"):
-        follow_linear_path(odd, pca)
+    odd = replace(ACTIVATIONS["tanh"], name="odd", working_point=None)
+    with pytest.raises(ArgumentError, match="activation='odd': it has no working point: give it one"):
+        follow_linear_path(deep(odd), pca)
+    own = replace(ACTIVATIONS["tanh"], name="odd")  # with a working point, one of your own carries codes as ours do
+    assert relative_error(follow_linear_path(deep(own), pca), pca, ball_rows(300, 3.0, 0.2)) < 0.03
+    filters = [Unflatten((1, 4, 6)), Conv2d(1, 2, 3), "tanh", Flatten(), Dense(16, D)]
+    images = Network(filters, input_shape=(D,), source=SeededNoise(0))
+    with pytest.raises(ArgumentError, match="layer 1='conv2d': only dense layers can carry codes"):
+        follow_linear_path(images, pca)
+
+
+@pytest.fixture(scope="module")
+def real():
+    x = real_images()
+    return x, DPPCA(20, 0.6, 0.15).fit(x, SeededNoise(0), Ledger())
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
-def test_real_images_start_at_the_linear_error(hidden):
-    x = real_images()
+def test_real_images_start_at_the_linear_error(hidden, real):
+    x, pca = real
     d = x.shape[1]
-    pca = DPPCA(20, 0.6, 0.15).fit(x, SeededNoise(0), Ledger())
     network = DenseNetwork((d, 300, 100, 20, 100, 300, d), hidden, source=SeededNoise(1)).double()
     started = follow_linear_path(network, pca)
 

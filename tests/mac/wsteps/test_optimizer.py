@@ -1,0 +1,76 @@
+"""The W-step by an optimiser: released gradients reach a plain torch optimiser and its schedule."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from mac.bowls import bowl
+
+from conftest import make_images, make_problem
+from dpmac.checks import ArgumentError
+from dpmac.mac import OptimizerStep, Polynomial, StepDecay, constant, cosine
+from dpmac.randomness import SeededNoise
+
+
+def flat(problem, draw):
+    """Order-1 polynomials with random slopes."""
+    return [Polynomial(p.centre, draw.normal(p.slope.shape)) for p in bowl(problem)]
+
+
+@pytest.mark.parametrize("make", [make_problem, make_images])
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop, torch.optim.AdamW])
+def test_it_does_what_the_torch_optimiser_does(optimizer, make):
+    """On torch's own layers, filters among them: a row of the matrix is a unit's weights, flat, and its bias."""
+    problem = make()
+    twin = problem.network.plain()
+    updater = OptimizerStep(lr=0.1, optimizer=optimizer).start(problem.network, steps=3)
+    plain = optimizer(twin.parameters(), lr=0.1)
+    draw = SeededNoise(0)
+    for _ in range(3):
+        polynomials = flat(problem, draw)
+        updater.apply(polynomials)
+        layers = [module for module in twin if hasattr(module, "weight")]
+        for layer, polynomial in zip(layers, polynomials, strict=True):
+            layer.weight.grad = polynomial.slope[:, :-1].reshape(layer.weight.shape).clone()
+            layer.bias.grad = polynomial.slope[:, -1].clone()
+        plain.step()
+    for ours, theirs in zip(problem.network.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+        assert ours.grad is None
+
+
+def rates(schedule, steps):
+    problem = make_problem()
+    updater = OptimizerStep(lr=0.5, optimizer=torch.optim.SGD, schedule=schedule).start(problem.network, steps)
+    seen = []
+    for _ in range(steps):
+        seen.append(updater.lr)
+        updater.apply(flat(problem, SeededNoise(0)))
+    return seen
+
+
+def test_schedules_are_followed():
+    assert rates(constant, 4) == [0.5] * 4
+    assert rates(StepDecay(0.5, 3), 6) == pytest.approx([0.5, 0.5, 0.25, 0.25, 0.125, 0.125])
+    falling = rates(cosine, 10)
+    assert falling == sorted(falling, reverse=True)
+    assert falling[5] == pytest.approx(0.25)
+
+
+def test_options_reach_the_optimiser_and_bad_ones_are_named():
+    step = OptimizerStep(lr=0.1, optimizer=torch.optim.SGD, options={"momentum": 0.9})
+    assert step.start(make_problem().network, 1).optimizer.param_groups[0]["momentum"] == 0.9
+    with pytest.raises(ArgumentError, match="lr=0"):
+        OptimizerStep(lr=0)
+    with pytest.raises(ArgumentError, match="inner_steps=0"):
+        OptimizerStep(inner_steps=0)
+
+
+def test_it_descends_the_released_polynomial_as_often_as_wanted():
+    """Many inner steps of Adam on one order-2 release come to the closed-form minimum: no further privacy spent."""
+    problem = make_problem((3, 2))
+    polynomials = [p.floored(0.5) for p in bowl(problem)]
+    OptimizerStep(lr=0.05, inner_steps=2000).start(problem.network, 1).apply(polynomials)
+    exact = polynomials[0].minimum(1e-9)
+    reached = problem.network.weight_layers[0].matrix()
+    assert polynomials[0].change(reached) - polynomials[0].change(exact) < 1e-3 * abs(polynomials[0].change(exact))

@@ -1,0 +1,94 @@
+"""The statement: what it must say, and that no figure in it is below the true one."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpmac.privacy import Entry, Ledger, Mechanism, Statement
+from dpmac.privacy.accounting import UNIT
+from dpmac.privacy.statement import NOT_COVERED, round_up
+
+STEP, PCA = Entry("training step", 1.5, 0.1), Entry("DP-PCA", 8.0, 1.0)
+
+
+def filled(*more):
+    ledger = Ledger()
+    for entry in (PCA, STEP, STEP, STEP, *more):
+        ledger.append(entry)
+    return ledger
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return filled().statement(1e-5)
+
+
+def test_the_statement_says_what_it_must(whole):
+    text = str(whole)
+    assert UNIT == "one row, there or blank (the number of rows is public)"
+    assert f"Unit of privacy: {UNIT}." in text
+    assert f"epsilon = {math.ceil(filled().epsilon(1e-5) * 1e4) / 1e4:.4f} at delta = 1e-05" in text
+    assert "dp-accounting 0." in text
+    assert "privacy loss distributions" in text
+    assert f"(RDP) gives epsilon = {round_up(filled().epsilon(1e-5, 'rdp'))}" in text
+    assert "DP-PCA: Gaussian mechanism, noise multiplier 8, on all rows, once" in text
+    assert "noise multiplier 1.5, on a Poisson sample of the rows (rate 0.1), 3 times" in text
+    assert "hyper-parameters" in text
+    assert "metric computed on the training data" in text
+    assert "seed" not in text.replace("seedless", "")
+    assert "other releases from the same rows" in text
+
+
+def test_a_machine_reads_the_same(whole):
+    facts = whole.to_dict()
+    assert (facts["epsilon"], facts["epsilon_rdp"]) == (filled().epsilon(1e-5), filled().epsilon(1e-5, "rdp"))
+    assert (facts["private"], facts["seeded"], facts["delta"], facts["unit"]) == (True, False, 1e-5, UNIT)
+    assert facts["accountant"].startswith("PLD, dp-accounting 0.")
+    assert [(m["label"], m["noise_multiplier"], m["sample_rate"], m["count"]) for m in facts["mechanisms"]] == [
+        ("DP-PCA", 8.0, 1.0, 1),
+        ("training step", 1.5, 0.1, 3),
+    ]
+    assert facts["not_covered"] == list(NOT_COVERED)
+    noted = filled().statement(1e-5, ("the choice of T;",))
+    assert noted.to_dict()["not_covered"] == ["the choice of T;", *NOT_COVERED]
+    assert "  - the choice of T;" in str(noted)
+
+
+def test_a_seeded_release_marks_the_statement():
+    ledger = filled(Entry("training step", 1.5, 0.1, True))
+    text = str(ledger.statement(1e-5))
+    assert "The released model is" not in text
+    assert "seeded: not private against someone who knows the seed" in text
+    assert ledger.statement(1e-5).to_dict()["seeded"] is True
+
+
+def test_a_release_without_noise_makes_it_not_private():
+    statement = filled(Entry("training step", 0.0, 0.1)).statement(1e-5)
+    assert not statement.private
+    assert "NOT PRIVATE" in str(statement)
+    assert "differentially private:" not in str(statement)
+    assert statement.to_dict()["epsilon"] is None
+
+
+def test_an_empty_ledger_spent_nothing():
+    assert "epsilon = 0" in str(Ledger().statement(1e-5))
+    assert Ledger().epsilon(1e-5) == 0
+
+
+def test_the_accountant_that_is_trusted_is_named():
+    m = Mechanism(0.7, 1e-4, 10_000)
+    assert "moments accountant (RDP, dp-accounting" in str(Statement((m,), 1e-12, False))
+    assert "lost in rounding" in str(Statement((m,), 1e-12, False))
+    assert Statement((m,), 1e-12, False).to_dict()["accountant"].startswith("RDP")
+
+
+@given(st.floats(1e-6, 1e4) | st.sampled_from([0.12341, 1.99999999, 2.0, 7.00001]))
+def test_a_printed_epsilon_is_never_below_the_true_one(epsilon):
+    assert Fraction(round_up(epsilon)) >= Fraction(epsilon)
+    assert Fraction(round_up(epsilon)) < Fraction(epsilon) + Fraction(1, 10_000)
+    assert round_up(math.inf) == "inf"
