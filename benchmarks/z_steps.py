@@ -30,12 +30,20 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dpmac.mac import AdamCoordinates, Coordinates, FixedPrediction, OptimizerStep, ZStep, first_order
-from dpmac.mac.error_coordinates import ErrorCoordinates
-from dpmac.mac.gauss_newton import GaussNewton
-from dpmac.mac.layers import layers_of
-from dpmac.nets import DenseNetwork, SquaredError
-from dpmac.privacy import Plan, SeededNoise, Unbounded
+from dpmac.mac import (
+    AdamCoordinates,
+    Coordinates,
+    ErrorCoordinates,
+    FirstOrder,
+    FixedPrediction,
+    GaussNewton,
+    OptimizerStep,
+    ZStep,
+)
+from dpmac.mac.coordinates import problems_of
+from dpmac.nets import DenseNetwork, Network, SquaredError
+from dpmac.privacy import Plan, Unbounded
+from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
 
 HIDDEN = (300, 100, 20, 100, 300)
@@ -72,7 +80,7 @@ def images(rows: int, low: float, high: float) -> tuple[str, Tensor]:
     return name, (low + (high - low) * table[:rows]).contiguous()
 
 
-def trained(network: DenseNetwork, x: Tensor, steps: int) -> DenseNetwork:
+def trained(network: Network, x: Tensor, steps: int) -> Network:
     """The network after ``steps`` steps on all rows, by back-propagation's directions and without noise."""
     plan = Plan(n=len(x), batch_size=len(x), steps=steps, noise_multiplier=0.0, delta=0.1 / len(x))
     wstep = OptimizerStep(lr=1e-3)
@@ -82,17 +90,16 @@ def trained(network: DenseNetwork, x: Tensor, steps: int) -> DenseNetwork:
     return trainer.fit(x, x).model
 
 
-def updates(network: DenseNetwork, zstep: ZStep, coordinates: Coordinates) -> tuple[list[float], list[Tensor]]:
+def updates(network: Network, zstep: ZStep, coordinates: Coordinates) -> tuple[list[float], list[Tensor]]:
     """Per layer: the median of the examples' update norms, and the sum of their updates."""
     mu = getattr(zstep, "mu", 1.0)
-    layers = layers_of(network, LOSS)
-    factors = [mu * layer.loss.weight for layer in layers[:-1]] + [LOSS.weight]
-    parts = first_order(network, LOSS, coordinates)
+    factors = [mu * problem.loss.weight for problem in problems_of(network, LOSS)[:-1]] + [LOSS.weight]
+    parts = FirstOrder().parts(network, LOSS, coordinates)
     medians = [factor * float(part.norms().median()) for factor, part in zip(factors, parts, strict=True)]
     return medians, [part.total() for part in parts]
 
 
-def solved(network: DenseNetwork, x: Tensor, rounds: int = 3) -> tuple[dict[str, Coordinates], dict[str, float]]:
+def solved(network: Network, x: Tensor, rounds: int = 3) -> tuple[dict[str, Coordinates], dict[str, float]]:
     """Every Z-step's coordinates and median seconds: in turns, so that a noisy machine disturbs all alike."""
     found = {name: zstep.solve(network, LOSS, x, x) for name, zstep in Z_STEPS.items()}  # warms up, too
     times: dict[str, list[float]] = {name: [] for name in Z_STEPS}
@@ -104,7 +111,7 @@ def solved(network: DenseNetwork, x: Tensor, rounds: int = 3) -> tuple[dict[str,
     return found, {name: statistics.median(values) for name, values in times.items()}
 
 
-def table(network: DenseNetwork, x: Tensor) -> list[str]:
+def table(network: Network, x: Tensor) -> list[str]:
     """The Markdown table of all Z-steps."""
     found, seconds = solved(network, x)
     first = next(iter(Z_STEPS))

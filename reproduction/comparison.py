@@ -52,7 +52,16 @@ def compare(rows: Iterable[TableRow], committed: Iterable[TableRow]) -> list[Com
 
 def comparison_text(comparisons: Sequence[Comparison]) -> str:
     """A table of them, and what was found."""
-    header = ("method", "settings", "table", "epsilon", "mean (runs)", "committed mean ± std (runs)", "off by", "remarks")
+    header = (
+        "method",
+        "settings",
+        "table",
+        "epsilon",
+        "mean (runs)",
+        "committed mean ± std (runs)",
+        "off by",
+        "remarks",
+    )
     lines = aligned([header, *(_cells(c) for c in comparisons)])
     off = sum(c.is_off for c in comparisons)
     compared = sum(c.committed is not None for c in comparisons)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmac.privacy.statement import round_up
+from reproduction.overview import draw_overview
 from reproduction.rows import Picture, Point, TableRow
 
 _DPI = 150
@@ -25,6 +26,7 @@ def draw_all(rows: Sequence[TableRow], metric: Mapping[str, str], folder: Path) 
         for table, name in metric.items()
     ]
     drawn += [draw_expansion(folder / "expansion.png"), draw_first_layers(rows, folder / "first-layer.png")]
+    drawn += [draw_overview(rows, _canvas(9.0, 3.8), folder / "overview.png")]
     return [path for path in drawn if path is not None]
 
 

@@ -1,4 +1,4 @@
-"""The command line, run as a user runs it."""
+"""The command line: what it prints, and how it ends. Most of it in this process, one start of each kind for real."""
 
 from __future__ import annotations
 
@@ -12,20 +12,33 @@ import pytest
 from dp_accounting import pld, rdp
 
 import dpmac
+from dpmac import cli
+
+COMMON = ["budget", "--n", "60000", "--batch-size", "1000", "--epochs", "30"]
 
 
-def run(*arguments, check=True, cwd=None):
-    done = subprocess.run(
-        [sys.executable, "-m", "dpmac", *arguments], capture_output=True, text=True, check=False, cwd=cwd, timeout=300
-    )
-    if check:
-        assert done.returncode == 0, done.stderr
-    return done
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """``dpmac`` with these words, through the entry point: exit code, standard output, standard error."""
+
+    def given(*words):
+        monkeypatch.setattr(sys, "argv", ["dpmac", *words])
+        monkeypatch.setenv("COLUMNS", "120")
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        seen = capsys.readouterr()
+        return end.value.code or 0, seen.out, seen.err
+
+    return given
 
 
-def budget(*arguments):
-    common = ["budget", "--n", "60000", "--batch-size", "1000", "--epochs", "30", "--delta", "1e-5", "--json"]
-    return json.loads(run(*common, *arguments).stdout)
+def started(*words, code=None):
+    """A real start: of ``python -m dpmac``, or of some code."""
+    how = ["-m", "dpmac"] if code is None else ["-c", code]
+    return subprocess.run([sys.executable, *how, *words], capture_output=True, text=True, check=False, timeout=300)
+
+
+# --- budget -----------------------------------------------------------------------------------------------------------
 
 
 def direct(sigma, extra, accountant):
@@ -34,10 +47,16 @@ def direct(sigma, extra, accountant):
     return accountant().compose(dpa.ComposedDpEvent(events)).get_epsilon(1e-5)
 
 
-@pytest.mark.parametrize("extra", [(), (8.0,), (8.0, 20.0)])
-def test_budget_by_epsilon_and_by_noise(extra):
+@pytest.mark.parametrize("extra", [(), pytest.param((8.0,), marks=pytest.mark.long), (8.0, 20.0)])
+def test_budget_by_epsilon_and_by_noise(extra, run):
     more = [word for s in extra for word in ("--also-gaussian", str(s))]
-    found = budget("--epsilon", "2", *more)
+
+    def budget(*words):
+        code, out, err = run(*COMMON, "--delta", "1e-5", "--json", *words, *more)
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    found = budget("--epsilon", "2")
     assert set(found) == {"noise_multiplier", "epsilon_pld", "epsilon_rdp", "delta", "sample_rate", "steps"}
     assert (found["steps"], found["delta"]) == (1800, 1e-5)
     assert found["sample_rate"] == 1000 / 60000
@@ -47,84 +66,114 @@ def test_budget_by_epsilon_and_by_noise(extra):
     assert plain <= found["epsilon_pld"] <= plain * (1 + 1e-6)  # a little of delta is set aside for rounding
     assert found["epsilon_rdp"] == pytest.approx(direct(sigma, extra, rdp.RdpAccountant), rel=1e-9)
     assert direct(sigma * 0.999, extra, pld.PLDAccountant) > 2.0
-    back = budget("--noise-multiplier", repr(sigma), *more)
-    assert back == found
+    assert budget("--noise-multiplier", repr(sigma)) == found
 
 
-def test_budget_as_a_table_never_rounds_down():
-    words = ["budget", "--n", "60000", "--batch-size", "1000", "--epochs", "30", "--noise-multiplier", "2.8"]
-    text = run(*words).stdout
+def test_budget_as_a_table_never_rounds_down(run):
+    code, text, _ = run(*COMMON, "--noise-multiplier", "2.8")
+    assert code == 0
     epsilon = direct(2.8, (), pld.PLDAccountant)
     assert f"{math.ceil(epsilon * 1e4) / 1e4:.4f}" in text
     assert "PLD" in text
     assert "RDP" in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--n", "100", "--batch-size", "10", "--epochs", "1"], "--epsilon, --noise-multiplier=(None, None)"),
-        (["--n", "100", "--batch-size", "10", "--epsilon", "1"], "steps, epochs=(None, None)"),
-        (
-            ["--n", "100", "--batch-size", "200", "--epochs", "1", "--epsilon", "1"],
-            "batch_size=200.0: it cannot exceed",
-        ),
-        (["--n", "1", "--batch-size", "1", "--epochs", "1", "--epsilon", "1"], "n=1"),
-        (["--n", "100", "--batch-size", "10", "--epochs", "1", "--epsilon", "0"], "epsilon=0.0"),
-        (["--n", "100", "--batch-size", "10", "--epochs", "1", "--epsilon", "1", "--delta", "0.5"], "delta=0.5"),
-        (["--n", "100", "--batch-size", "10", "--epochs", "1", "--noise-multiplier", "0"], "--noise-multiplier=0.0"),
-        (
-            ["--n", "100", "--batch-size", "10", "--epochs", "1", "--epsilon", "1", "--also-gaussian", "0"],
-            "--also-gaussian=[0.0]",
-        ),
-    ],
-)
-def test_bad_budgets_end_with_one_clear_line(arguments, message):
-    done = run("budget", *arguments, check=False)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+SMALL = ["--n", "100", "--batch-size", "10", "--epochs", "1"]
+BAD = [
+    (SMALL, "--epsilon, --noise-multiplier=(None, None)"),
+    ([*SMALL, "--epsilon", "1", "--noise-multiplier", "1"], "--epsilon, --noise-multiplier=(1.0, 1.0)"),
+    (["--n", "100", "--batch-size", "10", "--epsilon", "1"], "steps, epochs=(None, None)"),
+    (["--n", "100", "--batch-size", "200", "--epochs", "1", "--epsilon", "1"], "batch_size=200.0: it cannot exceed"),
+    (["--n", "1", "--batch-size", "1", "--epochs", "1", "--epsilon", "1"], "n=1"),
+    ([*SMALL, "--epsilon", "0"], "epsilon=0.0"),
+    ([*SMALL, "--epsilon", "1", "--delta", "0.5"], "delta=0.5"),
+    ([*SMALL, "--noise-multiplier", "0"], "--noise-multiplier=0.0"),
+    ([*SMALL, "--epsilon", "1", "--also-gaussian", "0"], "--also-gaussian=[0.0]"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD, ids=[m for _, m in BAD])
+def test_bad_budgets_end_with_one_clear_line(words, message, run):
+    code, out, err = run("budget", *words)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"dpmac: {message}")
+    assert err.count("\n") == 1
+
+
+# --- real starts ------------------------------------------------------------------------------------------------------
+
+
+def test_a_real_start_ends_as_this_process_does():
+    """``python -m dpmac``, once well and once badly: no traceback, and the exit code of the entry point."""
+    done = started("version")
+    assert done.returncode == 0, done.stderr
+    assert f"dpmac {dpmac.__version__}" in done.stdout
+    assert "dp-accounting" in done.stdout
+    bad = started("budget", *SMALL, "--epsilon", "0")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("dpmac: epsilon=0.0")
+    assert "Traceback" not in bad.stderr
 
 
 def test_help_teaches_and_imports_nothing_heavy():
+    """The help of every command, one after the other in one process; then the package itself, by name."""
+    code = """
+import json, runpy, sys
+heavy = {'torch', 'dp_accounting', 'sklearn', 'scipy', 'matplotlib', 'numpy'}
+for words in json.loads(sys.argv[1]):
+    sys.argv = ['dpmac', *words, '--help']
+    print('>>>', *words)
+    try: runpy.run_module('dpmac', run_name='__main__')
+    except SystemExit as e: assert not e.code, words
+    assert not heavy & set(sys.modules), (words, heavy & set(sys.modules))
+import dpmac
+dpmac.ArgumentError
+assert not heavy & set(sys.modules)
+dpmac.Plan
+assert 'dp_accounting' in sys.modules
+"""
     data = [["data", name] for name in ("list", "fetch", "path")]
-    for words in ([], ["demo"], ["budget"], ["data"], *data, ["reproduce"], ["version"]):
-        code = (
-            "import sys, runpy; sys.argv = ['dpmac', *sys.argv[1:], '--help']\n"
-            "try: runpy.run_module('dpmac', run_name='__main__')\n"
-            "except SystemExit as e: assert not e.code\n"
-            "heavy = {'torch', 'dp_accounting', 'sklearn', 'scipy', 'matplotlib', 'numpy'} & set(sys.modules)\n"
-            "assert not heavy, heavy"
-        )
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert "Usage" in done.stdout
-    assert "dpmac budget --n 60000" in run("budget", "--help").stdout
-    assert "dpmac data fetch mnist" in run("data", "fetch", "--help").stdout
+    words = [[], ["demo"], ["budget"], ["data"], *data, ["version"]]
+    done = started(json.dumps(words), code=code)
+    assert done.returncode == 0, done.stderr
+    _, *pages = done.stdout.split(">>>")
+    assert len(pages) == len(words)
+    assert all("Usage" in page for page in pages)
+    by_command = dict(zip(map(tuple, words), pages, strict=True))
+    assert "dpmac budget --n 60000" in by_command["budget",]
+    assert "dpmac data fetch mnist" in by_command["data", "fetch"]
+    assert "dpmac demo" in by_command[()]
 
 
-def test_importing_the_package_is_light():
-    code = "import sys, dpmac; assert not {'torch', 'dp_accounting', 'sklearn'} & set(sys.modules); dpmac.Plan"
-    subprocess.run([sys.executable, "-c", code], check=True)
+# --- the rest ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_packages_names_are_loaded_on_first_use():
     assert set(dir(dpmac)) == set(dpmac.__all__)
+    assert all(getattr(dpmac, name) is not None for name in dpmac.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = dpmac.nonsense
 
 
-def test_version():
-    text = run("version").stdout
-    assert f"dpmac {dpmac.__version__}" in text
-    assert "dp-accounting" in text
+def test_an_interruption_ends_with_one_line(run, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    assert run("demo") == (130, "", "dpmac: interrupted\n")
 
 
-def test_demo_end_to_end(tmp_path):
-    done = run("demo", "--epochs", "4", "--out", "out", cwd=tmp_path)
-    assert "private (DP-MAC)" in done.stdout
-    assert "same network, not private" in done.stdout
-    assert "Privacy statement" in done.stdout
+def test_demo_end_to_end(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("demo", "--epochs", "4", "--out", "out")
+    assert code == 0
+    assert "private (DP-MAC)" in out
+    assert "same network, not private" in out
+    assert "Privacy statement" in out
     (folder,) = (tmp_path / "out").iterdir()
-    assert folder.name in done.stdout.replace("\n", "")
+    assert folder.name in out.replace("\n", "")
+    for name in ("model.safetensors", "front.safetensors", "ledger.jsonl"):
+        assert name in out
     result = json.loads((folder / "result.json").read_text())
     for name in ("test_accuracy", "test_accuracy_not_private"):  # fresh noise, few epochs: either may come out ahead
         assert 0.4 < result[name] <= 1
@@ -137,8 +186,9 @@ def test_demo_end_to_end(tmp_path):
     assert ledger.epsilon(1e-5) == statement["epsilon"]
 
 
-def test_a_bad_demo_writes_nothing(tmp_path):
-    done = run("demo", "--epsilon", "-1", "--out", "out", cwd=tmp_path, check=False)
-    assert done.returncode == 2
-    assert "epsilon=-1.0" in done.stderr
+def test_a_bad_demo_writes_nothing(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("demo", "--epsilon", "-1", "--out", "out")
+    assert code == 2
+    assert "epsilon=-1.0" in err
     assert not (tmp_path / "out").exists()
