@@ -27,7 +27,7 @@ TITLES = {"mnist": "MNIST classifier: test accuracy", "usps": "USPS autoencoder:
 
 def draw_overview(rows: Sequence[TableRow], figure: Any, path: Path) -> Path | None:
     """Private rows of preset tight with one standard deviation, and what the paper prints at its stated epsilon."""
-    private = [row for row in rows if math.isfinite(row.epsilon)]
+    private = [row for row in rows if math.isfinite(row.epsilon) and (row.row, row.preset) in SHOWN.get(row.table, {})]
     tables = [table for table in SHOWN if any(row.table == table for row in private)]
     if not tables:
         return None

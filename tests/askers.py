@@ -153,10 +153,8 @@ def algorithm_two(table: PrivateRows, source: NoiseSource) -> object:
 SUPERVISED: dict[str, Method] = {
     **{f"Z-step {name}": trained(zstep=z) for name, z in Z_STEPS.items()},
     **{f"Z-step {name}, sampled": trained(zstep=z, rate=0.4) for name, z in Z_STEPS.items()},
-    **{name: trained(expansion=e, bound=bound_for(name)) for name, e in EXPANSIONS.items()},
-    **{
-        f"bound {name}": trained(bound=b, expansion=expansion_for(name)) for name, b in BOUNDS.items() if name != "none"
-    },
+    **{name: trained(expansion=e, bound=bound_for(name), steps=2) for name, e in EXPANSIONS.items()},
+    **{f"bound {name}": trained(bound=b) for name, b in BOUNDS.items() if name not in ("none", "analytic")},
     "micro-batches": trained(micro_batch=7),
     "a front in every step": trained(front=Affine(0.1, 3.0)),
     "a front computed once": trained(

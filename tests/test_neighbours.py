@@ -13,11 +13,14 @@ import pytest
 import torch
 
 from askers import IMAGES, SUPERVISED, UNSUPERVISED, convolutional, dense, labels, numbers, trained
+from dpmac.mac import FixedPrediction
 from dpmac.methods import ClosedForm
+from dpmac.nets import Conv2d, Dense, Flatten, Network, loss
 from dpmac.nets.fronts import Affine, LowFrequencies, Projection
 from dpmac.nets.fronts.projection import lowest_cosines
-from dpmac.privacy import Ledger, PerLayerClip, PrivateRows, door
+from dpmac.privacy import Ledger, PerLayerClip, Plan, PrivateRows, door
 from dpmac.randomness import SeededNoise
+from dpmac.training import Trainer
 
 
 def run(method, table, monkeypatch, answers=None):
@@ -112,6 +115,7 @@ def test_equal_rows_orthogonal_to_the_basis_cannot_add_up(monkeypatch):
     row = (all_of_it[20:].sum(dim=0) * 0.3).float()
     x = row.expand(64, -1).clone()
     assert float((x.double() @ basis.T).abs().max()) < 1e-6
+
     def fit(table, source):
         return ClosedForm(front=LowFrequencies(8, 20), code=4, features=30).fit(table, 0.0, source, Ledger())
 
@@ -125,9 +129,23 @@ def test_pca_codes_on_a_kink_cannot_add_up(monkeypatch):
     front = Projection(torch.eye(5, 9), torch.zeros(9), 1.0, length=float(x[0, :5].norm()))
 
     def fit(table, source):
-            return trained(network, front=front, bound=PerLayerClip(0.3))(table, source)
+        return trained(network, front=front, bound=PerLayerClip(0.3))(table, source)
 
     assert worst(fit, (x, labels(65, 4)), monkeypatch)[0] <= 1.0
+
+
+def test_a_row_whose_positions_cancel_cannot_stop_a_training():
+    """Found in review: clipping factors rounded into such a row undid what cancels, and the door refused the sum."""
+    stack = [Conv2d(1, 1, 1), "identity", Flatten(), Dense(3, 1)]
+    network = Network(stack, input_shape=(1, 1, 3), source=SeededNoise(0))
+    convolution, last = network.weight_layers
+    with torch.no_grad():
+        convolution.weight.fill_(1.0)
+        last.weight.copy_(torch.tensor([[3.0, -1.0, -2.0]]))
+    x, y = torch.ones(64, 1, 1, 3), torch.ones(64, 1)
+    x[0, 0, 0], y[0] = torch.tensor([1.0, -1.0, 2.0]), 2.0**60 * 1.25
+    trainer = Trainer(network, loss("squared"), Plan(64, 64, 1, 1.0, 1e-3), FixedPrediction(), source=SeededNoise(0))
+    assert len(trainer.fit(x, y).ledger) == 1
 
 
 class RoundsByShape(Affine):

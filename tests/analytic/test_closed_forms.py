@@ -74,16 +74,17 @@ def test_bad_layers_losses_and_counts():
         layer_sensitivity("hinge", weight, bias, 1.0)
 
 
-def test_the_layers_bound_is_the_tightest_that_holds_for_its_activation():
-    """Straight ones have the closed form for any weights, softplus its sups; the others only the two general ones."""
-    weight, bias = layer(6, 4, 5.0, 0.5, 1)
+@pytest.mark.parametrize(("D", "d", "scale"), [(6, 4, 5.0), (1, 1, 1e8)])
+def test_the_layers_bound_is_the_tightest_that_holds_for_its_activation(D, d, scale):
+    """Straight ones have the closed form for any weights, softplus its sups, which are the tighter for huge ones."""
+    weight, bias = layer(D, d, scale, 0.5, 1)
     for name, act in ACTIVATIONS.items():
-        got = layer_sensitivity(SquaredError(act), weight, bias, 2.0)
         assert act.straight == (name in ("identity", "relu"))
         assert (act.sups is not None) == (name == "softplus")
         forms = [certified(act, weight, bias, 2.0), general(act, weight, bias, 2.0)]
-        forms += [straight(6, 2.0, True)] if act.straight else []
-        forms += [weight_free(act.sups, 6, 2.0, True)] if act.sups else []
+        forms += [straight(D, 2.0, True)] if act.straight else []
+        forms += [weight_free(act.sups, D, 2.0, True)] if act.sups else []
+        got = layer_sensitivity(SquaredError(act), weight, bias, 2.0)
         assert as_tuple(got) == pytest.approx([min(v) for v in zip(*map(as_tuple, forms), strict=True)], rel=1e-12)
 
 

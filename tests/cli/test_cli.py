@@ -130,10 +130,10 @@ import dpmac
 dpmac.ArgumentError
 assert not heavy & set(sys.modules)
 dpmac.Plan
-assert 'dp_accounting' in sys.modules
+assert 'torch' in sys.modules
 """
     data = [["data", name] for name in ("list", "fetch", "path")]
-    words = [[], ["demo"], ["budget"], ["data"], *data, ["version"]]
+    words = [[], ["demo"], ["budget"], ["data"], *data, ["reproduce"], ["version"]]
     done = started(json.dumps(words), code=code)
     assert done.returncode == 0, done.stderr
     _, *pages = done.stdout.split(">>>")

@@ -23,13 +23,19 @@ from small_mnist import (
     TEST_LABELS,
     everything_under,
     flip,
+    no_other_network,
     stand_in,
     write,
-)  # fmt: skip
+)
 
 import dpmac.data
 from dpmac.checks import ArgumentError
 from dpmac.data import CATALOGUE, DataError, fetching
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    no_other_network(monkeypatch)
 
 
 @pytest.fixture

@@ -10,11 +10,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_mnist import IMAGES, LABELS, SMALL, TEST_IMAGES, TEST_LABELS, contents, flip, idx, sha, stand_in, write
+from small_mnist import (
+    IMAGES,
+    LABELS,
+    SMALL,
+    TEST_IMAGES,
+    TEST_LABELS,
+    contents,
+    flip,
+    idx,
+    no_other_network,
+    sha,
+    stand_in,
+    write,
+)
 
 import dpmac.data
 from dpmac.data import CATALOGUE, DataError, fetching, loading
 from dpmac.data.catalogue import DataFile
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    no_other_network(monkeypatch)
 
 
 @pytest.fixture

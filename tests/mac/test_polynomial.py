@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mac.bowls import bowl
 
 from conftest import make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import Polynomial
 from dpmac.randomness import SeededNoise
+from mac.bowls import bowl
 
 
 def test_polynomial_derivatives_equal_autograd():

@@ -115,7 +115,9 @@ def test_what_cannot_be_is_refused_before_any_row_is_seen():
         SecondOrder(memory=100 << 20).partitions(problem.network, problem.loss)
     assert len(SecondOrder(memory=100 << 20, shared=True).partitions(problem.network, problem.loss)) == 4
     images = make_images()
-    with pytest.raises(ArgumentError, match=r"expansion='order 2': a conv2d layer has no second order .*FirstOrder\(\)"):
+    with pytest.raises(
+        ArgumentError, match=r"expansion='order 2': a conv2d layer has no second order .*FirstOrder\(\)"
+    ):
         SecondOrder().partitions(images.network, images.loss)
     for change in ({"floor": -1.0}, {"memory": 0}):
         with pytest.raises(ArgumentError, match=f"{next(iter(change))}="):

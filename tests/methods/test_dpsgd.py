@@ -118,6 +118,17 @@ def test_without_noise_or_clipping_it_is_plain_training(make, optimizer):
 
 
 @each_network
+def test_a_step_of_the_trainer_moves_by_the_clipped_mean(make):
+    problem = make(rows=30)
+    plan, wstep = Plan(30, 30, 1, 0.0, 1e-5), OptimizerStep(1.0, torch.optim.SGD)
+    trainer = Trainer.dp_sgd(problem.network, problem.loss, plan, JointClip(2.0), wstep=wstep, source=SeededNoise(0))
+    after = trainer.fit(problem.x, problem.y).model
+    theirs, _ = opacus_sums(problem, 2.0)
+    for old, new, clipped in zip(problem.network.parameters(), after.parameters(), theirs, strict=True):
+        assert torch.allclose(old - new, clipped / 30, atol=1e-4)
+
+
+@each_network
 def test_it_goes_through_the_same_door(make):
     problem = make(rows=40)
     plan = Plan(40, 10, 5, 1.3, 1e-5)

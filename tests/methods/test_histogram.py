@@ -53,10 +53,10 @@ def test_the_smallest_edge_that_reaches_the_quantile():
 
 def test_the_quantile_is_of_the_public_number_of_places():
     """Blank places count in n: the number of rows that are there stays private."""
-    histogram = NormHistogram(noise_multiplier=0.0, quantile=0.5, low=1.0, high=8.0, bins=4)
-    rows = PrivateRows(torch.tensor([[0.5], [0.5], [3.0], [3.0]], dtype=torch.float64)).without(0)
+    histogram = NormHistogram(noise_multiplier=0.0, quantile=0.6, low=1.0, high=8.0, bins=4)
+    rows = PrivateRows(torch.tensor([[0.5], [0.5], [3.0], [3.0]], dtype=torch.float64)).without(3)
     found = histogram.thresholds(rows, lambda x: [DensePart(x)], ["a"], SeededNoise(0), Ledger())
-    assert found[0] == pytest.approx(4.0)  # one of the four at 1, all three that are there at 4
+    assert found[0] == pytest.approx(4.0)  # at 1 it is two of the three rows, but of the four places one half
 
 
 def test_dropping_any_row_moves_the_histograms_by_at_most_one():

@@ -95,7 +95,7 @@ def test_a_chain_is_one_after_the_other():
 )
 def test_rows_too_short_to_have_a_direction_give_zeros(front):
     """Below FLOOR of the radius rounding would decide what a row says; above it the row counts in full."""
-    row = torch.tensor([[0.6, 0.0, 0.8]], dtype=torch.float64)
+    row = torch.tensor([[0.48, -0.6, 0.64]], dtype=torch.float64)
     for short in (0.0, 1e-300, 0.99 * FLOOR * 0.5):
         assert not front(short * row).any()
     full = front(1.01 * FLOOR * 0.5 * row)

@@ -70,7 +70,9 @@ def test_ours_come_back_equal_from_a_pickle(act):
 def test_a_file_holds_its_name_alone_so_it_must_be_handed_in_again(act, tmp_path):
     path = tmp_path / "model.safetensors"
     network(act).save(path)
-    with pytest.raises(ArgumentError, match=rf"activations='{act.name}': .*activation of your own.*activations=\[...\]"):
+    with pytest.raises(
+        ArgumentError, match=rf"activations='{act.name}': .*activation of your own.*activations=\[...\]"
+    ):
         Network.load(path)
     with pytest.raises(ArgumentError, match="activation of your own"):
         Network.load(path, activations=[replace(act, name="another")])

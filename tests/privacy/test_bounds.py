@@ -64,7 +64,7 @@ def test_neighbouring_tables_differ_by_at_most_one(bound):
         (PerLayerClip(0.8), lambda norm: min(1.0, (1 - SLACK) * 0.8 / norm)),
         (Normalise(0.1), lambda norm: (1 - SLACK) / (norm + 0.1)),
     ],
-    ids=repr,
+    ids=["clip", "normalise"],
 )
 def test_clipping_and_normalising_equal_the_one_at_a_time_oracle(bound, factor):
     parts = two_layers(5)

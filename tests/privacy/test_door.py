@@ -1,4 +1,4 @@
-"""The door: right noise for every layer, the event written first, promises checked."""
+"""The door: right noise for every layer, the event written first. (Promises checked: test_query.py.)"""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from doorway import ONE, go
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import (
-    BrokenPromiseError,
     DensePart,
     GramPart,
     JointClip,
@@ -26,7 +25,6 @@ from dpmac.privacy import (
     door,
     sampling,
 )
-from dpmac.privacy.bounds import SLACK
 from dpmac.randomness import SeededNoise, SystemNoise
 
 
@@ -182,21 +180,6 @@ def test_without_noise_the_sums_are_exact_and_the_ledger_says_not_private():
     assert math.isinf(ledger.epsilon(1e-5))
 
 
-@pytest.mark.parametrize("excess", [1.0001, math.inf, math.nan])
-def test_a_broken_promise_releases_and_charges_nothing(excess):
-    ledger = Ledger()
-
-    def too_much(x):
-        part = DensePart(torch.full((len(x), 1), math.sqrt(0.5) * (1 - SLACK), dtype=torch.float64))
-        last = torch.where(x == 3, part.values * excess, part.values)  # one real row: empty places are dropped
-        return [part, DensePart(last)]
-
-    rows = torch.arange(4.0, dtype=torch.float64)[:, None]
-    with pytest.raises(BrokenPromiseError, match="nothing was released"):
-        go([*ONE, Partition("b", (1,), 1.0)], too_much, ledger=ledger, rows=rows)
-    assert len(ledger) == 0
-
-
 # --- rows and blocks ------------------------------------------------------------------------------------------------
 
 
@@ -235,6 +218,21 @@ def test_sums_are_made_in_blocks_of_bounded_length(monkeypatch):
             (found,) = go(ONE, listening, rows=rows, sigma=0.0, micro_batch=micro)
             assert float(found) == pytest.approx(float(rows.sum()), abs=1e-15)
             assert set(lengths) == {min(longest, {1: 64, 100: 128, None: 512}[micro])}
+
+
+def test_a_block_is_summed_by_itself_before_it_meets_the_others(monkeypatch):
+    """Ones beside 2**53, in blocks of two: one by one they would all be lost, as those of its own block are."""
+
+    class InOrder(SystemNoise):
+        def uniform(self, count):
+            return torch.arange(count) / count
+
+    monkeypatch.setattr(door, "MAX_BLOCK", 128)
+    rows = torch.full((20 * 64, 1), 1 / 64, dtype=torch.float64)
+    rows[0] = 2.0**53
+    more = {"rows": rows, "sigma": 0.0, "micro_batch": 64, "source": InOrder()}
+    (found,) = go(Unbounded().promise(ONE), lambda x: [DensePart(x)], **more)
+    assert float(found) - 2.0**53 == 18
 
 
 def test_every_block_has_one_public_shape_and_the_filling_adds_nothing():

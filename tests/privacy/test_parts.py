@@ -80,3 +80,11 @@ def test_norms_and_sums_of_single_precision_factors_are_made_in_double():
         exact = shares(type(part)(*(value.double() for value in vars(part).values())))
         assert torch.allclose(part.total(), exact.sum(dim=0), rtol=1e-12)
         assert torch.allclose(part.norms(), exact.flatten(1).norm(dim=1), rtol=1e-12)
+
+
+def test_a_product_of_norms_does_not_underflow_on_the_way():
+    """Found in review: one factor's norm, or its square, was lost below 1e-308 while the other's was huge."""
+    one = torch.ones(1, 1, dtype=torch.float64)
+    tiny, huge = torch.full((1, 2), 5e-324, dtype=torch.float64), 1.7e308 * one
+    assert float(GramPart(huge, 1.5e-162 * one).norms()) == pytest.approx(1.7e308 * 1.5e-162 * 1.5e-162, rel=1e-9)
+    assert float(OuterPart(tiny, huge).norms()) == pytest.approx(5e-324 * 1.7e308 * 2**0.5, rel=1e-9)

@@ -6,10 +6,11 @@ import math
 
 import pytest
 import torch
-from doorway import ONE, ROWS, ask
+from doorway import ONE, ask
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import BrokenPromiseError, DensePart, Ledger, Partition, PositionPart, PrivateRows, Query, Unbounded
+from dpmac.privacy.bounds import SLACK
 from dpmac.randomness import SeededNoise
 
 
@@ -101,11 +102,21 @@ def test_as_many_parts_as_partitions():
             ask(ONE, lambda x, count=count: [zeros(len(x), 1)] * count)
 
 
-@pytest.mark.parametrize("share", [2.0, math.nan, math.inf])
-def test_an_example_over_its_promise_names_the_partitions(share):
-    partitions = [Partition("left", (1,), 1.0), Partition("right", (1,), 1.0)]
-    with pytest.raises(BrokenPromiseError, match=r"promised for \['left', 'right'\]; nothing was released"):
-        ask(partitions, lambda x: [zeros(len(x), 1), DensePart(torch.full_like(x, share))], rows=ROWS)
+@pytest.mark.parametrize("excess", [1.0001, 1e9, math.inf, math.nan])
+def test_a_broken_promise_names_the_partitions_and_releases_and_charges_nothing(excess):
+    ledger = Ledger()
+
+    def too_much(x):
+        part = DensePart(torch.full((len(x), 1), math.sqrt(0.5) * (1 - SLACK), dtype=torch.float64))
+        last = torch.where(x == 3, part.values * excess, part.values)  # one real row: empty spots are dropped
+        return [part, DensePart(last)]
+
+    partitions, rows = [*ONE, Partition("b", (1,), 1.0)], torch.arange(4.0, dtype=torch.float64)[:, None]
+    with pytest.raises(BrokenPromiseError, match=r"promised for \['a', 'b'\]; nothing was released"):
+        ask(partitions, too_much, ledger=ledger, rows=rows)
+    assert len(ledger) == 0
+    ask(partitions, too_much, ledger=ledger, rows=PrivateRows(rows).without(3))  # the others keep it
+    assert len(ledger) == 1
 
 
 def test_parts_get_every_column_of_the_rows():

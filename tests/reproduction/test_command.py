@@ -22,7 +22,7 @@ from reproduction import command, drawing, slim
 from reproduction.store import Job, Store
 
 ROOT = Path(__file__).parents[2]
-FIGURES = {"curves-mnist.png", "curves-usps.png", "expansion.png", "first-layer.png"}
+FIGURES = {"curves-mnist.png", "curves-usps.png", "expansion.png", "first-layer.png", "overview.png"}
 EPSILONS = {"mnist": (0.5, 2.0, 8.0), "usps": (1.0, math.inf)}
 
 

@@ -125,6 +125,8 @@ def test_mean_curves_of_uneven_runs():
 def test_what_has_nothing_or_very_little_to_show(tmp_path):
     drawn = draw_all(table_rows([make_run("usps", "linear (DP-PCA)", metric=6.8)]), METRIC, tmp_path)
     assert [p.name for p in drawn] == [p.name for p in tmp_path.iterdir()] == ["expansion.png"]
+    drawn = draw_all(table_rows([make_run("usps", "linear (DP-PCA)", "tight", metric=6.8)]), METRIC, tmp_path)
+    assert {p.name for p in drawn} == {p.name for p in tmp_path.iterdir()} == {"expansion.png", "overview.png"}
     flat = [{"epoch": e, "train": 0.5, "test": 0.5} for e in (1.0, 2.0)]
     little = [
         make_run(curve=flat, first_layer=[[0.0] * 4], image_shape=[2, 2]),

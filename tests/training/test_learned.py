@@ -85,7 +85,7 @@ def test_a_plan_that_does_not_pay_for_it_is_refused():
         fit_with_learned_thresholds(trainer, pretraining, NormHistogram(6.0), problem.x, problem.y, ledger)
     with pytest.raises(ArgumentError, match=r"x='59 rows': the plans are for 60 and 60 rows"):
         fit_with_learned_thresholds(trainer, pretraining, histogram, problem.x[:59], problem.y[:59], ledger)
-    with pytest.raises(ArgumentError, match="x=torch.float32"):
+    with pytest.raises(ArgumentError, match=r"x=torch\.float32"):
         fit_with_learned_thresholds(trainer, pretraining, histogram, problem.x.float(), problem.y, ledger)
     assert len(ledger) == 0
 

@@ -7,10 +7,11 @@ import math
 import pytest
 import torch
 
-from conftest import make_images, make_problem
+from conftest import Problem, make_images, make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import FixedPrediction
-from dpmac.nets.fronts import LowFrequencies, ToRange
+from dpmac.nets import Conv2d, Dense, Flatten, Network, Unflatten, loss
+from dpmac.nets.fronts import Affine, LowFrequencies, ToRange
 from dpmac.privacy import Ledger, Plan, PrivateRows
 from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
@@ -85,12 +86,25 @@ def test_a_front_that_does_not_fit_the_network_is_named(problem):
         trainer_for(problem, front=LowFrequencies(3, 4)).fit(images, problem.y)
 
 
-def test_images_need_their_shape():
-    problem = make_images()
-    problem.network.float()
-    rows = problem.x.float().reshape(12, 2, 7, 6)
-    with pytest.raises(ArgumentError, match=r"x='shape \(12, 2, 7, 6\)': the network needs shape \(n, 84\)"):
-        trainer_for(problem).fit(rows, problem.y.float())
+def test_rows_may_be_images_and_need_their_shape():
+    """Images as they are train as the same numbers in flat rows do, with a front too."""
+    x, y = SeededNoise(1).normal((12, 2, 4, 4)), torch.eye(3).double()[torch.arange(12) % 3]
+
+    def problem(shape, *before):
+        stack = [*before, Conv2d(2, 3, 3), "tanh", Flatten(), Dense(12, 3)]
+        network = Network(stack, input_shape=shape, source=SeededNoise(0)).double()
+        return Problem(network, loss("softmax"), x.reshape(12, *shape), y)
+
+    images, rows = problem((2, 4, 4)), problem((32,), Unflatten((2, 4, 4)))
+    for front in (None, Affine(0.1, 0.5)):
+        ours, theirs = (trainer_for(p, front=front).fit(p.x, y).model for p in (images, rows))
+        assert torch.equal(flat(ours), flat(theirs))
+    with pytest.raises(ArgumentError, match=r"x='shape \(12, 2, 4, 4\)': the network needs shape \(n, 32\)"):
+        trainer_for(rows).fit(images.x, y)
+    with pytest.raises(ArgumentError, match=r"x='shape \(12, 32\)': the network needs shape \(n, 2, 4, 4\)"):
+        trainer_for(images).fit(rows.x, y)
+    with pytest.raises(ArgumentError, match=r"x='rows of shape \(2, 4, 4\)': the front 'to-range' needs"):
+        trainer_for(images, front=ToRange(0.0, 1.0)).fit(images.x, y)
 
 
 @pytest.mark.parametrize("make", [make_problem, make_images])

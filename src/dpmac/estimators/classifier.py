@@ -155,3 +155,8 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
             return {"validation_accuracy": float(np.mean(classes[winners] == labels))}
 
         return accuracy
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self._poor()
+        return tags

@@ -75,11 +75,13 @@ class ClosedForm:
         is applied on the private way. Bad arguments raise :class:`ArgumentError` and spend nothing.
         """
         sigma = check_multiplier(noise_multiplier)
+        first = check_multiplier(sigma / math.sqrt(self.share))
+        second = check_multiplier(sigma / math.sqrt(1.0 - self.share)) if self.share < 1.0 else 0.0
         raw = private_table("x", x)
         if isinstance(self.front, Front):
             self.front.shape_after(raw.shapes[0])
         table = raw if self.front is None else raw.behind(self.front)
-        pca = DPPCA(self.code, sigma / math.sqrt(self.share), normalise=True).fit(table, source.spawn("pca"), ledger)
+        pca = DPPCA(self.code, first, normalise=True).fit(table, source.spawn("pca"), ledger)
         if self.share >= 1.0:
             return ClosedFormAutoencoder(self, pca, None, None, None)
         draw = source.spawn("features")
@@ -89,7 +91,7 @@ class ClosedForm:
         answer = release(
             table.everything(),
             self.query(model),
-            noise_multiplier=sigma / math.sqrt(1.0 - self.share),
+            noise_multiplier=second,
             source=source.spawn("output layer"),
             ledger=ledger,
         )

@@ -38,17 +38,31 @@ class Part(Protocol):
 
 
 def row_norms(rows: Tensor) -> Tensor:
-    """Euclidean norm of each row, accumulated in double precision.
+    """Euclidean norm of each row (..., d), accumulated in double precision; no square underflows or overflows."""
+    unit, largest = norms_apart(rows)
+    return unit * largest
 
-    Rows that are double already are scaled by their largest entry first, so that no square underflows or overflows.
+
+def norms_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The norm of each row as two factors, so that a product of norms can be made without underflow.
+
+    Rows that are double already are taken over their largest entry first; the squares of single-precision numbers are
+    safe in double precision.
     """
-    if rows.dtype != torch.float64 or rows.shape[1] == 0:
-        norms: Tensor = torch.linalg.vector_norm(rows.float(), dim=1, dtype=torch.float64)
-        return norms
-    largest = rows.abs().amax(dim=1, keepdim=True)
-    safe = torch.where((largest > 0) & torch.isfinite(largest), largest, 1.0)
-    scaled: Tensor = torch.linalg.vector_norm(rows / safe, dim=1)
-    return scaled * safe.squeeze(1)
+    if rows.dtype != torch.float64 or rows.shape[-1] == 0:
+        norms: Tensor = torch.linalg.vector_norm(rows.float(), dim=-1, dtype=torch.float64)
+        return norms, torch.ones_like(norms)
+    largest = largest_entries(rows)
+    scaled: Tensor = torch.linalg.vector_norm(rows / largest, dim=-1)
+    return scaled, largest.squeeze(-1)
+
+
+def largest_entries(rows: Tensor) -> Tensor:
+    """The largest absolute entry along the last dimension, kept as a dimension; 1 where it is 0 or not finite."""
+    if rows.shape[-1] == 0:
+        return rows.new_ones(*rows.shape[:-1], 1)
+    largest = rows.abs().amax(dim=-1, keepdim=True)
+    return torch.where((largest > 0) & torch.isfinite(largest), largest, 1.0)
 
 
 def times(values: Tensor, factors: Tensor) -> Tensor:
@@ -82,7 +96,8 @@ class OuterPart:
         return (self.left.shape[1], self.right.shape[1])
 
     def norms(self) -> Tensor:
-        return row_norms(self.left) * row_norms(self.right)
+        (left, a), (right, b) = norms_apart(self.left), norms_apart(self.right)
+        return left * right * (a * b)
 
     def scaled(self, factors: Tensor) -> OuterPart:
         return OuterPart(times(self.left, factors), kept(self.right, factors))
@@ -135,7 +150,8 @@ class GramPart:
         return (self.weights.shape[1], self.inputs.shape[1], self.inputs.shape[1])
 
     def norms(self) -> Tensor:
-        return row_norms(self.weights) * row_norms(self.inputs).square()
+        (weights, a), (inputs, b) = norms_apart(self.weights), norms_apart(self.inputs)
+        return weights * inputs.square() * (a * b * b)  # in this order: b * b alone could underflow
 
     def scaled(self, factors: Tensor) -> GramPart:
         return GramPart(times(self.weights, factors), kept(self.inputs, factors))

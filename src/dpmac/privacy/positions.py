@@ -3,7 +3,7 @@
 A share is a sum of outer products, one for each position, and no longer of rank one. Its norm comes from the two Gram
 matrices of the positions (P^2 (d_in + d_out) operations) or by building the share (P d_in d_out), whichever is less;
 that follows from shapes alone. Either way terms of different positions may cancel, so rounding is bounded against what
-they were before: the norm that is given is never below the true one.
+they were before: the norm that is given is never below that of the share which is summed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dpmac.privacy.parts import kept, times
+from dpmac.privacy.parts import largest_entries
 
 UNIT_ROUNDOFF = 2.0**-53
 MEMORY = 1 << 26  # bytes of shares, or of Gram matrices, to build at a time
@@ -21,14 +21,16 @@ MEMORY = 1 << 26  # bytes of shares, or of Gram matrices, to build at a time
 
 @dataclass(frozen=True)
 class PositionPart:
-    """Share n is the sum over positions p of ``left[n, p] right[n, p]^T``.
+    """Share n is ``factors[n]`` times the sum over positions p of ``left[n, p] right[n, p]^T``.
 
     Shares are built one by one before they are added up, so that what cancels inside a share cancels before it meets
-    the others: the rounding of the sum over examples is that of shares that keep their promise.
+    the others: the rounding of the sum over examples is that of shares that keep their promise. Factors (None for 1)
+    are applied to built shares: rounded into ``left`` they would undo what cancels.
     """
 
     left: Tensor  # (rows, positions, d_out)
     right: Tensor  # (rows, positions, d_in)
+    factors: Tensor | None = None  # (rows,), float64
 
     @property
     def rows(self) -> int:
@@ -50,29 +52,44 @@ class PositionPart:
         each = 8 * 2 * positions * positions if self.by_gram else 8 * d_out * d_in
         way = _gram if self.by_gram else _built
         found = [way(*pair) for pair in self._slices(each)]
-        return torch.cat(found) if found else self.left.new_zeros(0, dtype=torch.float64)
+        norms = torch.cat(found) if found else self.left.new_zeros(0, dtype=torch.float64)
+        return norms if self.factors is None else torch.where(self.factors == 0, 0.0, norms * self.factors)
 
     def scaled(self, factors: Tensor) -> PositionPart:
-        return PositionPart(times(self.left, factors), kept(self.right, factors))
+        fresh = factors.double()
+        before = torch.ones_like(fresh) if self.factors is None else self.factors
+        return PositionPart(self.left, self.right, torch.where(fresh == 0, 0.0, before * fresh))
 
     def total(self) -> Tensor:
         d_out, d_in = self.shape
         result = torch.zeros(d_out, d_in, dtype=torch.float64, device=self.left.device)
+        start = 0
         for left, right in self._slices(8 * d_out * d_in):
-            result += (left.double().transpose(1, 2) @ right.double()).sum(dim=0)
+            shares = left.double().transpose(1, 2) @ right.double()
+            if self.factors is not None:
+                here = self.factors[start : start + len(left)].reshape(-1, 1, 1)
+                shares = torch.where(here == 0, 0.0, shares * here)  # 0 times anything is 0
+            result += shares.sum(dim=0)
+            start += len(left)
         return result
 
     def _slices(self, bytes_each: int) -> list[tuple[Tensor, Tensor]]:
         size = max(1, MEMORY // bytes_each)
-        return list(zip(torch.split(self.left, size), torch.split(self.right, size), strict=True)) if self.rows else []
+        pairs = zip(torch.split(self.left, size), torch.split(self.right, size), strict=True)
+        return list(pairs) if self.rows else []
 
 
-def _unit(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Every example's matrix over its largest entry, and that entry: no square underflows or overflows then."""
-    exact = rows.double()
-    largest = exact.abs().amax(dim=(1, 2)) if exact.shape[1] * exact.shape[2] else exact.new_zeros(len(exact))
-    safe = torch.where((largest > 0) & torch.isfinite(largest), largest, 1.0)
-    return exact / safe.reshape(-1, 1, 1), safe
+def _unit(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Entries of at most 1 and one number an example that the share must be multiplied by.
+
+    Every position is taken over its own largest entries, and the product of those two over the largest such product:
+    no square underflows that matters, and none overflows.
+    """
+    left, right = left.double(), right.double()
+    a, b = largest_entries(left), largest_entries(right)
+    weights = (a * b).squeeze(2)
+    most = largest_entries(weights)
+    return left / a * (weights / most).unsqueeze(2), right / b, most.squeeze(1)
 
 
 def _terms(left: Tensor, right: Tensor) -> Tensor:
@@ -85,19 +102,24 @@ def _gram(left: Tensor, right: Tensor) -> Tensor:
     """||sum_p l_p r_p^T||^2 = sum_pq (l_p^T l_q) (r_p^T r_q).
 
     An inner product of length d is off by at most d u times the product of the norms, in whatever order it is summed, a
-    sum of P^2 products by P^2 u times the sum of their sizes; so the whole by (d_out + d_in + P^2 + 4) u times
-    (sum_p ||l_p|| ||r_p||)^2. Twice that is added.
+    sum of P^2 products by P^2 u times the sum of their sizes, and scaling to unit entries by a few u; so the whole by
+    (d_out + d_in + P^2 + 12) u times (sum_p ||l_p|| ||r_p||)^2. Four times that is added: it covers the rounding of the
+    share that is summed as well, which is P u times sum_p ||l_p|| ||r_p|| at most.
     """
-    (left, a), (right, b) = _unit(left), _unit(right)
+    left, right, most = _unit(left, right)
     squared = ((left @ left.transpose(1, 2)) * (right @ right.transpose(1, 2))).sum(dim=(1, 2))
-    count = left.shape[2] + right.shape[2] + left.shape[1] ** 2 + 4
-    rounding = 2 * count * UNIT_ROUNDOFF * _terms(left, right).square()
-    return torch.sqrt(torch.clamp(squared, min=0.0) + rounding) * a * b
+    count = left.shape[2] + right.shape[2] + left.shape[1] ** 2 + 12
+    rounding = 4 * count * UNIT_ROUNDOFF * _terms(left, right).square()
+    return torch.sqrt(torch.clamp(squared, min=0.0) + rounding) * most
 
 
 def _built(left: Tensor, right: Tensor) -> Tensor:
-    """The norm of the share itself, whose entries are off by at most P u times the sum of their terms' sizes."""
-    (left, a), (right, b) = _unit(left), _unit(right)
+    """The norm of the share itself.
+
+    Built here and built again to be summed, it is off by P u times sum_p ||l_p|| ||r_p|| each time, and scaling to unit
+    entries adds a few u; the norm of so many numbers is off by half as many u of itself. Twice all that is added.
+    """
+    left, right, most = _unit(left, right)
     share = (left.transpose(1, 2) @ right).flatten(1)
-    norms: Tensor = torch.linalg.vector_norm(share, dim=1)
-    return (norms + 2 * left.shape[1] * UNIT_ROUNDOFF * _terms(left, right)) * a * b
+    norms: Tensor = torch.linalg.vector_norm(share, dim=1) * (1 + (share.shape[1] + 8) * UNIT_ROUNDOFF)
+    return (norms + 4 * (left.shape[1] + 4) * UNIT_ROUNDOFF * _terms(left, right)) * most

@@ -202,5 +202,6 @@ def block_size(capacity: int, micro_batch: int | None) -> int:
 
     Depends on public numbers only. A multiple of 64, where matrix kernels have no remainders to treat apart.
     """
+    capacity = max(capacity, 1)
     most = MAX_BLOCK if micro_batch is None else min(64 * math.ceil(micro_batch / 64), MAX_BLOCK)
     return 64 * math.ceil(capacity / math.ceil(capacity / most) / 64)

@@ -17,6 +17,7 @@ SEEDED_LINE = (
 
 NOT_COVERED = (
     "the choice of hyper-parameters, if it was made by looking at these data;",
+    "preprocessing that was fitted on these rows outside the model, such as a scaler or an imputer in a pipeline;",
     "any metric computed on the training data, or on other private data, and shown beside the model;",
     "other releases from the same rows, such as a second training: put them into one ledger to compose them;",
     "the number of rows and of columns, which are treated as public;",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mac.bowls import bowl
 
 from conftest import make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import Averaged, OptimizerStep
+from mac.bowls import bowl
 
 
 def test_the_average_follows_the_weights_and_leaves_training_alone():

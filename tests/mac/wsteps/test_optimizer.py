@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mac.bowls import bowl
 
 from conftest import make_images, make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import OptimizerStep, Polynomial, StepDecay, constant, cosine
 from dpmac.randomness import SeededNoise
+from mac.bowls import bowl
 
 
 def flat(problem, draw):

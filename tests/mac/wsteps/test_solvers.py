@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mac.bowls import bowl
 
 from conftest import make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import ConjugateGradient, Polynomial, RidgeSolve, cosine
 from dpmac.mac.wsteps.solvers import conjugate_gradients
+from mac.bowls import bowl
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -21,7 +21,9 @@ def test_conjugate_gradients_reach_the_ridge_solution(shared):
         assert polynomial.change(exact) <= polynomial.change(few) + 1e-9
 
 
-@pytest.mark.parametrize("wstep", [RidgeSolve(0.1), ConjugateGradient(40, 0.1), ConjugateGradient(40, 0.1, 1.0, cosine)])
+@pytest.mark.parametrize(
+    "wstep", [RidgeSolve(0.1), ConjugateGradient(40, 0.1), ConjugateGradient(40, 0.1, 1.0, cosine)]
+)
 def test_solvers_move_the_network(wstep):
     problem = make_problem()
     polynomials = bowl(problem)

@@ -43,7 +43,7 @@ class Layer(nn.Module):
         raise NotImplementedError
 
     def plain(self) -> nn.Module:
-        """A torch module of the same settings and the same ``state_dict`` keys that needs nothing of this package."""
+        """A torch module that computes the same, with the same ``state_dict`` and nothing of this package in it."""
         raise NotImplementedError
 
     @classmethod

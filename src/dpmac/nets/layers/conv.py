@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.nets.layers.base import Layer, Shape, WeightLayer, with_one
-from dpmac.nets.layers.dense import empty
+from dpmac.nets.layers.dense import filled
 from dpmac.privacy.positions import PositionPart
 
 Pair = tuple[int, int]
@@ -96,7 +96,7 @@ class Conv2d(WeightLayer):
 
     def plain(self) -> nn.Module:
         units, channels, *_ = self.weight.shape
-        return empty(nn.Conv2d(channels, units, self.kernel_size, self.stride, self.padding, device="meta"))
+        return filled(nn.Conv2d(channels, units, self.kernel_size, self.stride, self.padding, device="meta"), self)
 
     @classmethod
     def sample(cls) -> tuple[Layer, Shape]:

@@ -59,13 +59,14 @@ class Dense(WeightLayer):
         return {"inputs": self.in_features, "units": self.out_features}
 
     def plain(self) -> nn.Module:
-        return empty(nn.Linear(self.in_features, self.out_features, device="meta"))
+        return filled(nn.Linear(self.in_features, self.out_features, device="meta"), self)
 
     @classmethod
     def sample(cls) -> tuple[Layer, Shape]:
         return cls(3, 4), (3,)
 
 
-def empty(module: nn.Module) -> nn.Module:
-    """A module made on the device "meta", with weights still to be written: torch's own initial draw is skipped."""
-    return module.to_empty(device="cpu")
+def filled(module: nn.Module, layer: Layer) -> nn.Module:
+    """A module made on the device "meta" (torch's own initial draw is skipped) with a copy of the layer's weights."""
+    module.to_empty(device="cpu").load_state_dict(layer.state_dict())
+    return module
