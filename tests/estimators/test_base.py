@@ -98,6 +98,7 @@ def test_bad_arguments_are_named_and_nothing_is_spent():
         ({"z_step": "newton"}, "z_step='newton': choose one of"),
         ({"feature_range": (0,)}, r"feature_range=\(0,\): .*\(low, high\)"),
         ({"feature_range": "wide"}, r"feature_range='wide': .*\(low, high\)"),
+        ({"feature_range": {0: 1, 16: 2}}, r"feature_range=\{0: 1, 16: 2\}: .*\(low, high\)"),
     ):
         model = regressor(**change)
         with pytest.raises(ArgumentError, match=message):

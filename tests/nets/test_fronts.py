@@ -167,7 +167,7 @@ def test_rows_of_another_shape_are_named(kind):
         (lambda: Affine(0.0, torch.ones(2, 2)), "centre, scale="),
         (lambda: Ball(torch.zeros(2), 0.0), r"radius=0.0: give a public number above 0"),
         (lambda: Ball(torch.zeros(2), math.nan), "radius=nan"),
-        (lambda: Projection(torch.zeros(3), torch.zeros(3), 1.0), r"components='shape \(3,\)': give a matrix \(k, d\)"),
+        (lambda: Projection(torch.zeros(3), torch.zeros(3), 1.0), r"components='shape \(3,\)': give a matrix \(k, 3\)"),
         (lambda: Projection(torch.eye(3), torch.zeros(3), 1.0, length=0.0), "length=0.0: .*None to leave codes"),
         (lambda: LowFrequencies(0, 1), "side=0"),
         (lambda: LowFrequencies(3, 10), "count=10: give the number of frequencies, from 1 to 9"),
@@ -178,3 +178,10 @@ def test_rows_of_another_shape_are_named(kind):
 def test_bad_arguments_are_named(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()
+
+
+def test_components_and_centre_must_fit():
+    with pytest.raises(ArgumentError, match=r"components='shape \(3, 3\)': give a matrix \(k, 2\)"):
+        Projection(torch.eye(3), torch.zeros(2), 1.0)
+    with pytest.raises(ArgumentError, match=r"centre='shape \(2, 2\)'"):
+        Ball(torch.zeros(2, 2), 1.0)

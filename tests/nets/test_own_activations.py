@@ -12,7 +12,7 @@ from torch import nn
 
 from dpmac.checks import ArgumentError
 from dpmac.mac import FixedPrediction, OptimizerStep
-from dpmac.nets import ACTIVATIONS, Activation, Dense, Network, loss
+from dpmac.nets import ACTIVATIONS, Activation, Dense, DenseNetwork, Network, loss
 from dpmac.nets.activations import TANH
 from dpmac.privacy import Normalise, Plan
 from dpmac.randomness import SeededNoise
@@ -98,3 +98,11 @@ def test_it_trains_like_any_other():
     assert hidden(run.model) == POSING
     theirs = Trainer(network("tanh"), loss("softmax"), plan, FixedPrediction(), **more).fit(X, y)
     assert not torch.allclose(run.model.weight_layers[1].weight, theirs.model.weight_layers[1].weight)
+
+
+def test_two_activations_of_one_name_cannot_be_saved(tmp_path):
+    """The file holds names, and one of the two would come back as the other."""
+    own = replace(TANH, f=torch.sin, df=torch.cos)
+    network = DenseNetwork([3, 4, 4, 2], [own, TANH], source=SeededNoise(0))
+    with pytest.raises(ArgumentError, match="activation='tanh': two different ones"):
+        network.save(tmp_path / "network.safetensors")

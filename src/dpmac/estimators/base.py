@@ -97,19 +97,20 @@ class PrivateEstimator(BaseEstimator):
     ) -> None:
         """Fit on raw rows and targets (n, outputs); sets ``run_`` and what is read off it."""
         n, width = X.shape
+        bound = Normalise() if self.bound is None else chosen("bound", self.bound, BOUNDS)
+        zstep = chosen("z_step", self.z_step, Z_STEPS)
         source = noise_source(self._seed())
         sizes = [width, *self._hidden(), targets.shape[1]]
         network = DenseNetwork(sizes, self.activation, source=source.spawn("weights")).to(self.device)
         plan = Plan.for_budget(
             epsilon=self.epsilon, delta=self.delta, n=n, batch_size=self._batch(n), epochs=self.epochs
         )
-        bound = Normalise() if self.bound is None else chosen("bound", self.bound, BOUNDS)
         with progress_bar("training", self.progress) as on_step:
             trainer = Trainer(
                 network,
                 loss,
                 plan,
-                zstep=chosen("z_step", self.z_step, Z_STEPS),
+                zstep=zstep,
                 bound=bound if plan.private else Unbounded(),
                 wstep=OptimizerStep(lr=self.learning_rate, schedule=cosine),
                 source=source,
@@ -151,6 +152,8 @@ class PrivateEstimator(BaseEstimator):
             return None
         fix = "give public, finite bounds with low < high"
         try:
+            if not isinstance(self.feature_range, tuple | list | np.ndarray):
+                raise TypeError
             low, high = (np.asarray(end, dtype=np.float64) for end in self.feature_range)
         except (TypeError, ValueError):
             raise ArgumentError("feature_range", self.feature_range, f"{fix}: (low, high)") from None

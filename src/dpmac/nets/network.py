@@ -138,9 +138,14 @@ class Network(nn.Module):
         return module
 
     def save(self, path: str | Path) -> None:
-        """Write weights and architecture to one safetensors file."""
+        """Write weights and architecture to one safetensors file; activations go by their names."""
         from safetensors.torch import save_file
 
+        named: dict[str, Activation] = {}
+        for stage in self.stages:
+            act = stage.activation
+            if named.setdefault(act.name, act) != act:
+                raise ArgumentError("activation", act.name, "two different ones have this name: rename one of them")
         header = {"format": FORMAT, "input_shape": list(self.input_shape), "stack": [_named(i) for i in self._stack]}
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
         save_file(weights, str(path), metadata={"dpmac": json.dumps(header)})

@@ -31,8 +31,8 @@ class Step:
 
     def unbounded(self, x: Tensor, *targets: Tensor) -> list[Part]:
         """Each row's parts before the bound; row n depends on row n alone."""
-        inputs = x if self.front is None else inputs_of(self.front, self.network, x)
-        y = targets[0] if targets else inputs
+        inputs = x.to(self.network.dtype) if self.front is None else inputs_of(self.front, self.network, x)
+        y = targets[0].to(self.network.dtype) if targets else inputs
         coordinates = self.zstep.solve(self.network, self.loss, inputs, y)
         return self.expansion.parts(self.network, self.loss, coordinates)
 

@@ -57,7 +57,8 @@ class OptimizerUpdater:
     def apply(self, polynomials: Sequence[Polynomial]) -> None:
         for _ in range(self._inner):
             for layer, polynomial in zip(self._network.weight_layers, polynomials, strict=True):
-                layer.write_gradient(polynomial.gradient(layer.matrix()))
+                at_order_one = polynomial.curvature is None  # then the slope is the same everywhere
+                layer.write_gradient(polynomial.slope if at_order_one else polynomial.gradient(layer.matrix()))
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.scheduler.step()

@@ -38,6 +38,8 @@ class Ball(Front):
     def __init__(self, centre: Tensor, radius: float, normalise: bool = False) -> None:
         super().__init__()
         self.constant("centre", centre)
+        if self.centre.dim() != 1:
+            raise ArgumentError("centre", f"shape {tuple(self.centre.shape)}", "give one number for each feature")
         self.radius = number("radius", radius, "give a public number above 0", low=1e-30, high=1e30)
         self.normalise = bool(normalise)
 
@@ -81,8 +83,10 @@ class Projection(Front):
         super().__init__()
         self.constant("components", components)
         self.ball = Ball(centre, radius, normalise)
-        if self.components.dim() != 2:
-            raise ArgumentError("components", f"shape {tuple(self.components.shape)}", "give a matrix (k, d)")
+        width = len(self.ball.centre)
+        if self.components.dim() != 2 or self.components.shape[1] != width:
+            fix = f"give a matrix (k, {width}): as wide as the centre"
+            raise ArgumentError("components", f"shape {tuple(self.components.shape)}", fix)
         fix = "give a public number above 0, or None to leave codes as they are"
         self.length = None if length is None else number("length", length, fix, low=1e-30, high=1e30)
 
