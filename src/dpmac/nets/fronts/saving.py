@@ -48,7 +48,7 @@ def _packed(front: Front, where: str, tensors: dict[str, Tensor]) -> dict[str, A
         elif isinstance(value, tuple) and all(isinstance(item, Front) for item in value):
             arguments[name] = {"fronts": [_packed(item, f"{place}.{i}", tensors) for i, item in enumerate(value)]}
         else:
-            arguments[name] = value
+            arguments[name] = {"plain": value}
     return {"kind": front.kind, "arguments": arguments}
 
 
@@ -57,14 +57,13 @@ def _unpacked(packed: dict[str, Any], tensors: dict[str, Tensor], path: str | Pa
 
     if packed["kind"] not in FRONTS:
         raise ValueError(f"{path} has a front of kind {packed['kind']!r}, which this version does not know")
-    arguments = {
-        name: _argument(value, tensors, path) if isinstance(value, dict) else value
-        for name, value in packed["arguments"].items()
-    }
+    arguments = {name: _argument(value, tensors, path) for name, value in packed["arguments"].items()}
     return FRONTS[packed["kind"]](**arguments)
 
 
 def _argument(value: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Any:
+    if "plain" in value:
+        return value["plain"]
     if "tensor" in value:
         return tensors[value["tensor"]]
     return tuple(_unpacked(item, tensors, path) for item in value["fronts"])
