@@ -18,12 +18,13 @@ import dpmac.analytic
 import dpmac.mac
 import dpmac.methods
 from dpmac.mac import Z_STEPS, FirstOrder, FixedPrediction
-from dpmac.methods import DPPCA, ClosedForm, NormHistogram, linear_classifier
+from dpmac.methods import DPPCA, Calibration, ClosedForm, NormHistogram, ResidualScale, linear_classifier
 from dpmac.methods.ridge import statistics
 from dpmac.nets import AvgPool2d, Conv2d, Dense, DenseNetwork, Flatten, MaxPool2d, Network, loss
 from dpmac.nets.fronts import FRONTS, Affine, Ball, LowFrequencies, Projection
 from dpmac.privacy import BOUNDS, Analytic, JointClip, Ledger, Normalise, PerLayerClip, Plan, PrivateRows, Query
 from dpmac.randomness import NoiseSource, SeededNoise
+from dpmac.tables.estimate import PrivateRanges
 from dpmac.training import Step, Trainer, costs_before, fit_with_learned_thresholds
 
 EXPANSIONS = dpmac.mac.EXPANSIONS | dpmac.analytic.EXPANSIONS | dpmac.methods.EXPANSIONS
@@ -96,6 +97,12 @@ def histogram_query() -> Asked:
     return Asked(query, made.columns)
 
 
+def calibration_query(classes: int) -> Asked:
+    theta = torch.tensor([1.2, 0.1] if classes == 2 else [1.2], dtype=torch.float64)
+    query = Calibration(1.0).query(dense(classes=classes), theta, classes)
+    return Asked(query, (numbers(ROWS, 5), labels(ROWS, classes)))
+
+
 ASKERS: dict[str, Callable[[], Asked]] = {
     **{f"step, Z-step {name}": lambda z=z: step(zstep=z) for name, z in Z_STEPS.items()},
     **{f"step, Z-step {name}, convolution": lambda z=z: step(convolutional(), z) for name, z in Z_STEPS.items()},
@@ -112,6 +119,10 @@ ASKERS: dict[str, Callable[[], Asked]] = {
     "closed form": closed_form_step,
     "ridge": lambda: Asked(statistics(6, 4), (numbers(ROWS, 5), labels(ROWS, 4))),
     "norm histogram": histogram_query,
+    "calibration, two classes": lambda: calibration_query(2),
+    "calibration, more classes": lambda: calibration_query(4),
+    "residual scale": lambda: Asked(ResidualScale(1.0).query(dense(classes=1)), (numbers(ROWS, 5), numbers(ROWS, 1))),
+    "private ranges": lambda: Asked(PrivateRanges(1.0).query("abcde"), (numbers(ROWS, 5),)),
 }
 
 # --- methods, from raw rows to a model, without noise: (table, source) -> nothing; test_neighbours watches the door -
@@ -143,6 +154,12 @@ def after_pca(table: PrivateRows, source: NoiseSource) -> object:
     return trainer.fit(table, ledger=ledger)
 
 
+def frozen(outputs: int):
+    """A network as a function of rows, without a graph."""
+    network = dense(classes=outputs)
+    return torch.no_grad()(network)
+
+
 def algorithm_two(table: PrivateRows, source: NoiseSource) -> object:
     first, histogram = Plan(table.n, table.n / 2, 2, 0.0, 1e-5), NormHistogram(0.0)
     plan = Plan(table.n, table.n / 2, 2, 0.0, 1e-5, costs_before(first, histogram))
@@ -164,10 +181,13 @@ SUPERVISED: dict[str, Method] = {
     "DP-PCA, then a network": after_pca,
     "Algorithm 2": algorithm_two,
     "ridge": lambda table, source: linear_classifier(table, None, 0.0, 1.0, source, Ledger()),
+    "calibration": lambda table, source: Calibration(0.0, rounds=2).fit(table, frozen(4), source, Ledger()),
+    "residual scale": lambda table, source: ResidualScale(0.0).fit(table, frozen(4), source, Ledger()),
 }
 UNSUPERVISED: dict[str, Method] = {
     "DP-PCA": lambda table, source: DPPCA(3, 0.0).fit(table, source, Ledger()),
     "DP-PCA, normalised": lambda table, source: DPPCA(3, 0.0, normalise=True).fit(table, source, Ledger()),
+    "private ranges": lambda table, source: PrivateRanges(0.0).of(table, "abcdefghi", source, Ledger()),
     "closed form": lambda table, source: ClosedForm(code=3, features=20).fit(table, 0.0, source, Ledger()),
     "closed form, low frequencies": lambda table, source: ClosedForm(
         front=LowFrequencies(3, 6, 0.1), code=2, features=20

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpmac.checks import ArgumentError
-    from dpmac.estimators import DPMACClassifier
+    from dpmac.estimators import DPMACClassifier, DPMACRegressor
     from dpmac.nets.network import DenseNetwork, Network
     from dpmac.privacy.ledger import Ledger
     from dpmac.privacy.plan import Plan
+    from dpmac.tables import Schema, TableEncoder
     from dpmac.training.run import Run
     from dpmac.training.trainer import Trainer
 
@@ -26,22 +27,28 @@ __version__ = "0.2.0"
 _HOMES = {
     "ArgumentError": "dpmac.checks",
     "DPMACClassifier": "dpmac.estimators",
+    "DPMACRegressor": "dpmac.estimators",
     "DenseNetwork": "dpmac.nets.network",
     "Network": "dpmac.nets.network",
     "Ledger": "dpmac.privacy.ledger",
     "Plan": "dpmac.privacy.plan",
     "Run": "dpmac.training.run",
+    "Schema": "dpmac.tables",
+    "TableEncoder": "dpmac.tables",
     "Trainer": "dpmac.training.trainer",
 }
 
 __all__ = [
     "ArgumentError",
     "DPMACClassifier",
+    "DPMACRegressor",
     "DenseNetwork",
     "Ledger",
     "Network",
     "Plan",
     "Run",
+    "Schema",
+    "TableEncoder",
     "Trainer",
     "__version__",
 ]

@@ -75,9 +75,11 @@ def test_a_bound_may_be_named(name):
         assert model.privacy_.ledger.entries[0].scales == {"layer 1": 1.0, "layer 2": 1.0}
 
 
-def test_the_default_bound_is_normalise_and_an_object_will_do():
-    scales = [regressor(bound=b).fit(X, Y).privacy_.ledger.entries[0].scales for b in (None, "normalise")]
-    assert scales[0] == scales[1]
+def test_the_default_bound_is_one_flat_threshold_and_a_name_or_an_object_will_do():
+    """Normalising every part, the default of 0.1, drifts to the majority class where labels are noisy."""
+    usual, named = (regressor(bound=b).fit(X, Y).privacy_.ledger.entries[0].scales for b in (None, "joint"))
+    assert usual == named
+    assert set(usual.values()) == {1.0}
     assert set(regressor(bound=JointClip(0.5)).fit(X, Y).privacy_.ledger.entries[0].scales.values()) == {0.5}
 
 

@@ -44,7 +44,8 @@ def test_privacy_is_composed_from_the_ledger(fitted):
     assert 1.99 < privacy.epsilon <= 2.0
     assert privacy.epsilon == privacy.ledger.epsilon(privacy.delta)
     assert privacy.delta == 1e-5
-    assert len(privacy.ledger) == fitted.run_.plan.steps
+    labels = [entry.label for entry in privacy.ledger.entries]
+    assert labels == ["training step"] * fitted.plan_.steps + ["calibration"] * 6
     shown = f"({round_up(privacy.epsilon)}, 1e-05)-differentially private"
     assert f"With unpredictable noise the model would be {shown}" in str(privacy.statement())
     assert str(privacy.statement()) == str(fitted.run_.statement())

@@ -2,5 +2,6 @@
 
 from dpmac.estimators.base import Privacy, PrivateEstimator
 from dpmac.estimators.classifier import DPMACClassifier
+from dpmac.estimators.regressor import DPMACRegressor
 
-__all__ = ["DPMACClassifier", "Privacy", "PrivateEstimator"]
+__all__ = ["DPMACClassifier", "DPMACRegressor", "Privacy", "PrivateEstimator"]

@@ -1,11 +1,13 @@
 """Private methods that need one release or two, and DP-SGD: all through the same door as training."""
 
 from dpmac.mac.expansions import Expansion
+from dpmac.methods.calibration import Calibration
 from dpmac.methods.closed_form import ClosedForm, ClosedFormAutoencoder
 from dpmac.methods.dpsgd import Gradients
 from dpmac.methods.histogram import NormHistogram
 from dpmac.methods.linear_path import follow_linear_path, linear_autoencoder
 from dpmac.methods.pca import DPPCA, ReleasedPCA
+from dpmac.methods.residuals import ResidualScale
 from dpmac.methods.ridge import linear_classifier
 
 EXPANSIONS: dict[str, Expansion] = {"gradients": Gradients()}
@@ -14,11 +16,13 @@ EXPANSIONS: dict[str, Expansion] = {"gradients": Gradients()}
 __all__ = [
     "DPPCA",
     "EXPANSIONS",
+    "Calibration",
     "ClosedForm",
     "ClosedFormAutoencoder",
     "Gradients",
     "NormHistogram",
     "ReleasedPCA",
+    "ResidualScale",
     "follow_linear_path",
     "linear_autoencoder",
     "linear_classifier",

@@ -158,6 +158,20 @@ class Ledger:
                 raise
         self._size += len(text)
 
+    @classmethod
+    def at(cls, where: Ledger | str | Path | None) -> Ledger:
+        """The ledger that is meant: one given, the one in a file (gone on with, or begun), or a new one in memory."""
+        if isinstance(where, Ledger):
+            return where
+        if where is None:
+            return cls()
+        return cls.load(where) if Path(where).exists() else cls(where)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
+        """Itself: what is spent is spent once, and a copy of whoever holds a ledger (``clone``) goes on with it."""
+        memo[id(self)] = self
+        return self
+
     def __repr__(self) -> str:
         return f"Ledger({len(self)} releases)"
 

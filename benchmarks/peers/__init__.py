@@ -1,0 +1,1 @@
+"""What `benchmarks/tables.py` is made of: real tables, their public encodings, the methods, the figures, the report."""

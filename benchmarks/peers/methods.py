@@ -1,0 +1,190 @@
+"""The methods: each fits on a table's training rows and predicts its test rows.
+
+A classifier returns the probability of the schema's positive class, a regressor numbers in the target's unit. What a
+private method is told beyond the rows (ranges, categories, norms) comes from the schema alone.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from .data import BINS, DELTA, Array, Table, encode, encoded_bounds
+
+Fit = tuple[Array, float]
+PINS = ("diffprivlib>=0.6.6", "scikit-learn<1.6")
+
+
+def dpmac(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+    """dpmac's own, defaults otherwise: system randomness, hence no seed."""
+    from dpmac import DPMACClassifier, DPMACRegressor, Schema  # type: ignore[attr-defined]
+
+    kind = DPMACClassifier if table.is_class else DPMACRegressor
+    y = np.array(table.labels)[table.y_train.astype(int)] if table.is_class else table.y_train
+    start = time.perf_counter()
+    model = kind(epsilon=epsilon, delta=DELTA, schema=Schema.load(table.schema_path)).fit(table.train, y)
+    seconds = time.perf_counter() - start
+    if not table.is_class:
+        return np.asarray(model.predict(table.test), np.float64), seconds
+    positive = [str(label) for label in model.classes_].index(table.labels[1])
+    return np.asarray(model.predict_proba(table.test), np.float64)[:, positive], seconds
+
+
+def dp_ebm(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+    """interpret's DP-EBM, whose random_state must stay None to be private.
+
+    It refuses missing values: a missing category becomes one of its own, a missing number the low end of its range.
+    Its interface takes the bounds of numbers but no list of nominal values: it reads from the training rows which
+    occur (their noisy counts are paid for, their names are not).
+    """
+    from interpret.privacy import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
+
+    def plain(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.fillna({one.name: one.low if one.is_number else "(missing)" for one in table.columns})
+
+    common = {
+        "feature_types": ["continuous" if one.is_number else "nominal" for one in table.columns],
+        "privacy_bounds": {one.name: (one.low, one.high) for one in table.columns if one.is_number},
+        "epsilon": epsilon,
+        "delta": DELTA,
+        "n_jobs": 1,
+    }
+    train, test = plain(table.train), plain(table.test)
+    start = time.perf_counter()
+    if table.is_class:
+        model = DPExplainableBoostingClassifier(**common).fit(train, table.y_train.astype(int))
+        seconds = time.perf_counter() - start
+        return np.asarray(model.predict_proba(test))[:, 1], seconds
+    model = DPExplainableBoostingRegressor(privacy_target_min=table.low, privacy_target_max=table.high, **common)
+    model.fit(train, table.y_train)
+    seconds = time.perf_counter() - start
+    return np.asarray(model.predict(test)), seconds
+
+
+def diffprivlib(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+    """diffprivlib's LogisticRegression or LinearRegression, epsilon alone, in its own environment."""
+    low, high, norm = encoded_bounds(table.columns)
+    with tempfile.TemporaryDirectory() as folder:
+        source, goal = Path(folder, "in.npz"), Path(folder, "out.npz")
+        np.savez(
+            source,
+            train=encode(table.columns, table.train),
+            test=encode(table.columns, table.test),
+            y=table.y_train if table.is_class else table.unit(table.y_train),
+            epsilon=epsilon,
+            is_class=table.is_class,
+            low=low,
+            high=high,
+            norm=norm,
+            y_low=0.0,
+            y_high=1.0,
+        )
+        worker = Path(__file__).with_name("diffprivlib_worker.py")
+        command = [str(env / "bin" / "python"), str(worker), str(source), str(goal)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"diffprivlib's worker failed: {done.stderr.strip()[-500:]}")
+        with np.load(goal) as answer:
+            predicted, seconds = answer["predicted"], float(answer["seconds"])
+    return (predicted if table.is_class else table.from_unit(predicted)), seconds
+
+
+def opacus(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+    from .opacus_net import fit_predict
+
+    return fit_predict(table, epsilon, seed)
+
+
+def boosting(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+    """scikit-learn's histogram gradient boosting, defaults: not private."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    def codes(frame: pd.DataFrame) -> Array:
+        parts = [
+            frame[one.name] if one.is_number else frame[one.name].map({v: i for i, v in enumerate(one.values)})
+            for one in table.columns
+        ]
+        return np.stack([part.to_numpy(np.float64) for part in parts], axis=1)
+
+    categories = [not one.is_number for one in table.columns]
+    kind = HistGradientBoostingClassifier if table.is_class else HistGradientBoostingRegressor
+    rows, start = codes(table.train), time.perf_counter()
+    model = kind(categorical_features=categories, random_state=seed).fit(rows, table.y_train)
+    seconds = time.perf_counter() - start
+    test = codes(table.test)
+    return (model.predict_proba(test)[:, 1] if table.is_class else model.predict(test)), seconds
+
+
+def linear(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+    """Logistic or ridge regression on the encoding with bins: not private."""
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    rows, start = encode(table.columns, table.train, BINS), time.perf_counter()
+    model = (LogisticRegression(max_iter=2000) if table.is_class else Ridge()).fit(rows, table.y_train)
+    seconds = time.perf_counter() - start
+    test = encode(table.columns, table.test, BINS)
+    return (model.predict_proba(test)[:, 1] if table.is_class else model.predict(test)), seconds
+
+
+def constant(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+    """The base rate or the mean: what any model must beat. Not private."""
+    start = time.perf_counter()
+    mean = float(table.y_train.mean())
+    return np.full(len(table.y_test), mean), time.perf_counter() - start
+
+
+PRIVATE: dict[str, Callable[[Table, float, int, Path], Fit]] = {
+    "dpmac": dpmac,
+    "dp-ebm": dp_ebm,
+    "diffprivlib": diffprivlib,
+    "opacus": opacus,
+}
+PLAIN: dict[str, Callable[[Table, float, int, Path], Fit]] = {
+    "boosting": boosting,
+    "linear": linear,
+    "constant": constant,
+}
+ONCE = ("linear", "constant")  # no randomness: one fit says it all
+METHODS = PRIVATE | PLAIN
+
+
+def missing(method: str, env: Path) -> str:
+    """Why a method cannot run here, or an empty string; builds diffprivlib's environment where there is none yet."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if method == "dpmac":
+                from dpmac import DPMACClassifier, DPMACRegressor, Schema  # type: ignore[attr-defined]  # noqa: F401
+            elif method == "dp-ebm":
+                import interpret.privacy  # noqa: F401
+            elif method == "opacus":
+                from . import opacus_net  # noqa: F401
+            elif method == "diffprivlib":
+                build(env)
+    except (ImportError, AttributeError, OSError, subprocess.SubprocessError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def build(env: Path) -> None:
+    """diffprivlib in an environment of its own: it needs a scikit-learn that others here have left behind."""
+    python = env / "bin" / "python"
+    probe = [str(python), "-c", "import diffprivlib.models"]
+    if python.exists() and subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+        return
+    print(f"building {env} for diffprivlib", file=sys.stderr)
+    venv.create(env, with_pip=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", *PINS]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"pip could not install {' '.join(PINS)}: {done.stderr.strip()[-300:]}")
+    subprocess.run(probe, capture_output=True, check=True)

@@ -1,0 +1,155 @@
+"""The regressor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from sklearn.base import RegressorMixin
+
+from dpmac.checks import ArgumentError, number
+from dpmac.estimators.base import Array, PrivateEstimator
+from dpmac.mac import ZStep
+from dpmac.methods import ResidualScale
+from dpmac.nets import LOSSES, Activation
+from dpmac.privacy import Bound, Ledger
+from dpmac.tables import Number, Schema
+
+RESIDUALS = 0.02  # of the budget, for the residual's scale
+
+
+class DPMACRegressor(RegressorMixin, PrivateEstimator):
+    """A differentially private neural-network regressor for one target, trained by the method of auxiliary coordinates.
+
+    After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; ``privacy_``
+    holds the proof. Targets are clipped to their public range.
+
+    Parameters
+    ----------
+    target_range : ``(low, high)``, public; None takes the schema's range of its target.
+    residuals : spend RESIDUALS of the budget on the residual's scale, for ``predict(..., return_std=True)``.
+    hidden_layer_sizes, epsilon, delta, schema, feature_range, batch_size, epochs, activation, learning_rate, z_step,
+    bound, ledger, total_epsilon, random_state, device, micro_batch_size, progress : as of :class:`DPMACClassifier`.
+
+    Attributes
+    ----------
+    front_, network_, plan_, privacy_, history_, run_ as of :class:`DPMACClassifier`; residual_std_ (on the scale of
+    the target, or None), target_range_.
+    """
+
+    _regression = True
+
+    def __init__(
+        self,
+        hidden_layer_sizes: Sequence[int] | Literal["auto"] = "auto",
+        *,
+        epsilon: float = 2.0,
+        delta: float | None = None,
+        schema: Schema | Mapping[str, Any] | None = None,
+        feature_range: tuple[Any, Any] | None = None,
+        target_range: tuple[float, float] | None = None,
+        residuals: bool = True,
+        batch_size: float | None = None,
+        epochs: float | None = None,
+        activation: str | Activation | None = None,
+        learning_rate: float | None = None,
+        z_step: str | ZStep = "fixed",
+        bound: str | Bound | None = None,
+        ledger: Ledger | str | Path | None = None,
+        total_epsilon: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "cpu",
+        micro_batch_size: int | None = None,
+        progress: bool | Literal["auto"] = "auto",
+    ) -> None:
+        super().__init__(
+            hidden_layer_sizes,
+            epsilon=epsilon,
+            delta=delta,
+            schema=schema,
+            feature_range=feature_range,
+            batch_size=batch_size,
+            epochs=epochs,
+            activation=activation,
+            learning_rate=learning_rate,
+            z_step=z_step,
+            bound=bound,
+            ledger=ledger,
+            total_epsilon=total_epsilon,
+            random_state=random_state,
+            device=device,
+            micro_batch_size=micro_batch_size,
+            progress=progress,
+        )
+        self.target_range = target_range
+        self.residuals = residuals
+
+    def fit(self, X: Any, y: Any = None) -> DPMACRegressor:
+        """Train on ``X`` (n, features) and numbers ``y`` (None takes the schema's target out of the table).
+
+        Everything is checked before any privacy is spent.
+        """
+        x, y = self._checked(X, y)
+        low, high = self._range()
+        numbers = self._numbers(y)
+        unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)
+        residuals = None
+        if self.residuals and math.isfinite(self.epsilon):
+            residuals = ResidualScale.for_share(RESIDUALS, self.epsilon, self._delta(len(x)))
+        after = () if residuals is None else (residuals.mechanism(),)
+        targets = torch.from_numpy(unit.astype(np.float32)).unsqueeze(1)
+        table, source = self._train(x, targets, LOSSES["squared"], after=after)
+        self.target_range_ = (low, high)
+        self.residual_std_: float | None = None
+        if residuals is not None:
+            run, draw = self.run_, source.spawn("residuals")
+            found = residuals.fit(table, run.outputs, draw, run.ledger)
+            self.residual_std_ = found * (high - low) / 2
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The expected target of each row, within its range; with ``return_std`` the residual's deviation beside it."""
+        u = self._outputs(X)[:, 0].numpy()
+        low, high = self.target_range_
+        found: Array = np.clip((u + 1) / 2, 0, 1) * (high - low) + low
+        if not return_std:
+            return found
+        if self.residual_std_ is None:
+            raise ArgumentError("return_std", True, "no residual scale was released: fit with residuals=True and noise")
+        return found, np.full(len(found), self.residual_std_)
+
+    def _numbers(self, y: Any) -> Array:
+        try:
+            numbers = np.asarray(y, dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError):
+            raise ArgumentError("y", np.asarray(y).dtype, "give numbers, one for each row") from None
+        if not np.isfinite(numbers).all():
+            row = int(np.argmax(~np.isfinite(numbers)))
+            raise ArgumentError(f"y, row {row}", float(numbers[row]), "give a finite target, or drop the row")
+        return numbers
+
+    def _range(self) -> tuple[float, float]:
+        given: Any = self.target_range
+        if given is None:
+            encoder = self._encoder()
+            column = None if encoder is None else encoder.schema.target_column
+            if not isinstance(column, Number):
+                fix = "give the target's public (low, high), or a schema whose target is a number"
+                raise ArgumentError("target_range", given, fix)
+            given = (column.low, column.high)
+        fix = "give public, finite numbers (low, high) with low < high"
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise ArgumentError("target_range", given, fix)
+        low, high = (number("target_range", end, fix, low=-1e300, high=1e300) for end in given)
+        if not low < high:
+            raise ArgumentError("target_range", given, fix)
+        return low, high
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags

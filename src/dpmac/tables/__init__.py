@@ -1,0 +1,10 @@
+"""Tables of people: a public schema, and the front that makes a network's inputs of their cells."""
+
+from dpmac.nets.fronts import FRONTS
+from dpmac.tables.columns import Category, Column, Number
+from dpmac.tables.encoder import TableEncoder
+from dpmac.tables.schema import Schema
+
+FRONTS[TableEncoder.kind] = TableEncoder
+
+__all__ = ["Category", "Column", "Number", "Schema", "TableEncoder"]

@@ -1,0 +1,182 @@
+"""From cells to a network's inputs, by the schema alone: a front, and a scikit-learn transformer that learns nothing.
+
+A table is read once into codes (one float64 a cell: :meth:`TableEncoder.codes`), and code rows are what goes the
+private way. The front then makes inputs of each row by itself. Nothing is fitted: no mean, no quantile and no
+vocabulary is ever taken from rows, so there is nothing to pay for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from torch import Tensor
+
+from dpmac.checks import ArgumentError, integer
+from dpmac.nets.fronts.base import Front, Shape
+from dpmac.tables.columns import Array, Category, Column, Number
+from dpmac.tables.frames import cells
+from dpmac.tables.schema import Schema
+
+WIDE = 20.0  # a number whose range is wider than this is also given on a logarithmic scale
+_BLOCK = 4096  # rows that are transformed at a time: what fits a cache is quicker
+
+
+class TableEncoder(TransformerMixin, BaseEstimator, Front):
+    """The rows of a table with a public ``schema`` as inputs within [-1, 1]; never NaN, whatever the cells are.
+
+    A number becomes its place u in the range, clipped and scaled to [-1, 1], and ``bins`` piecewise-linear codes
+    clip(bins u - k, 0, 1), k = 0 .. bins - 1, of which a linear layer makes any function with that many pieces. A range
+    wider than 20 gives the same once more of log(1 + value - low). A category becomes a one-hot code with a place
+    for any other value. A column that may be missing has a flag. A missing cell is zeros and its flag, if there is one.
+    """
+
+    kind = "table"
+    dear = True
+
+    def __init__(self, schema: Schema | Mapping[str, Any], bins: int = 12) -> None:
+        super().__init__()
+        if not isinstance(schema, Schema | Mapping):
+            raise ArgumentError("schema", schema, "give a Schema, or the dictionary of one")
+        self.schema = schema if isinstance(schema, Schema) else Schema.from_dict(schema)
+        fix = "give the number of pieces of a numeric code, from 0 to 1000"
+        self.bins = integer("bins", bins, fix, low=0, high=1000)
+
+    # --- the front ----------------------------------------------------------------------------------------------------
+
+    def codes(self, table: Any) -> Tensor:
+        """The cells of the schema's features, float64 (n, features): numbers as they are, not yet clipped; categories
+        as their place among the values, one past the last for any other; NaN where a cell is missing.
+
+        Each cell is read by itself. A cell that cannot be is an error naming column, row, value and fix.
+        """
+        features = self.schema.features
+        found = cells(table, list(features))
+        read = [column.coded(name, found[name]) for name, column in features.items()]
+        return torch.from_numpy(np.stack(read, axis=1))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        (width,) = self.shape_after(tuple(rows.shape[1:]))
+        inputs = torch.zeros(len(rows), width, dtype=torch.float64, device=rows.device)
+        start = 0
+        for place, column in enumerate(self.schema.features.values()):
+            stop = start + len(_labels("", column, self.bins))
+            _write(column, rows[:, place].double(), self.bins, inputs[:, start:stop])
+            start = stop
+        return inputs
+
+    def shape_after(self, shape: Shape) -> Shape:
+        wanted = (len(self.schema.features),)
+        if shape != wanted:
+            raise ArgumentError("x", f"rows of shape {shape}", f"the front 'table' needs rows of shape {wanted}: codes")
+        return (self.n_features_out,)
+
+    def arguments(self) -> dict[str, Any]:
+        return {"schema": self.schema.to_dict(), "bins": self.bins}
+
+    @classmethod
+    def sample(cls) -> tuple[Front, Shape]:
+        columns: dict[str, Column] = {
+            "a": Number(-1.0, 1.0, missing=True),
+            "b": Number(-2.0, 30.0),
+            "c": Category(["x", "y"], missing=True),
+        }
+        return cls(Schema(columns), bins=3), (3,)
+
+    # --- the transformer ----------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:  # noqa: ARG002 - scikit-learn's signature
+        """Look over the table, and learn nothing from it."""
+        self.codes(X)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The inputs of a table's rows, float64 (n, n_features_out)."""
+        codes = self.codes(X)
+        inputs = torch.empty(len(codes), self.n_features_out, dtype=torch.float64)
+        for start in range(0, len(codes), _BLOCK):
+            inputs[start : start + _BLOCK] = self(codes[start : start + _BLOCK])
+        return np.asarray(inputs.numpy())
+
+    def fit_transform(self, X: Any, y: Any = None, **_: Any) -> Array:  # noqa: ARG002
+        return self.transform(X)
+
+    def set_params(self, **params: Any) -> TableEncoder:
+        if params:
+            unknown = sorted(set(params) - {"schema", "bins"})
+            if unknown:
+                raise ArgumentError("parameter", unknown[0], "this encoder has schema and bins")
+            fresh = TableEncoder(**{"schema": self.schema, "bins": self.bins, **params})  # checked before it is taken
+            self.schema, self.bins = fresh.schema, fresh.bins
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:  # noqa: ARG002
+        labels = [_labels(name, column, self.bins) for name, column in self.schema.features.items()]
+        return np.array([label for of_one in labels for label in of_one], dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        return len(self.schema.features)
+
+    @property
+    def feature_names_in_(self) -> Array:
+        return np.array(list(self.schema.features), dtype=object)
+
+    @property
+    def n_features_out(self) -> int:
+        return sum(len(_labels("", column, self.bins)) for column in self.schema.features.values())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+
+def _write(column: Column, code: Tensor, bins: int, inputs: Tensor) -> None:
+    """One column's inputs (n, width), zeros so far, from its codes (n,): elementwise, so that every row is alone."""
+    there = torch.isfinite(code)
+    if isinstance(column, Category):
+        listed = (code >= 0) & (code < column.other) & (code == torch.floor(code))
+        place = torch.where(there, torch.where(listed, code, float(column.other)), -1.0)  # -1: at no place
+        inputs[:, : column.other + 1] = place[:, None] == torch.arange(column.other + 1, device=code.device)
+    else:
+        steps = torch.arange(bins, dtype=torch.float64, device=code.device)
+        for scale, place in enumerate(_places(column, torch.where(there, code, column.low))):
+            first = scale * (bins + 1)
+            inputs[:, first] = torch.where(there, 2 * place - 1, 0.0)
+            u = torch.where(there, place, 0.0)[:, None]  # the codes of the lower end are zeros
+            inputs[:, first + 1 : first + 1 + bins] = (bins * u - steps).clamp_(0.0, 1.0)
+    if column.missing:
+        inputs[:, -1] = ~there
+
+
+def _places(column: Number, value: Tensor) -> list[Tensor]:
+    """The place in [0, 1] of finite values in the column's range and, if that is wide, in its logarithm."""
+    above = value.clamp(column.low, column.high) - column.low
+    places = [above / (column.high - column.low)]
+    if is_wide(column):
+        places.append(torch.log1p(above) / math.log1p(column.high - column.low))
+    return [place.clamp(0.0, 1.0) for place in places]
+
+
+def is_wide(column: Number) -> bool:
+    """Whether a number is also given on a logarithmic scale: a public matter of its range alone."""
+    return column.high - column.low > WIDE
+
+
+def _labels(name: str, column: Column, bins: int) -> list[str]:
+    """The names of one column's inputs."""
+    flag = [f"{name} missing"] if column.missing else []
+    if isinstance(column, Category):
+        other = "other" if "other" not in column.values else "(other)"
+        return [*(f"{name}={value}" for value in (*column.values, other)), *flag]
+    scales = [name, f"{name} log"] if is_wide(column) else [name]
+    return [*(label for scale in scales for label in (scale, *(f"{scale} bin {k + 1}" for k in range(bins)))), *flag]

@@ -1,0 +1,109 @@
+"""Columns of cells by name, from whatever holds a table; no table library is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpmac.checks import ArgumentError
+from dpmac.tables.columns import Array, did_you_mean
+
+_FIX = "give a pandas, polars or pyarrow table, a mapping of columns, or rows in the schema's order"
+_Reader = Callable[[str], Any]
+
+
+def cells(table: Any, names: Sequence[str]) -> dict[str, Array]:
+    """The columns ``names`` of a table, each a flat array of its cells; other columns are left alone.
+
+    Columns with names (pandas, polars, pyarrow, mappings, structured arrays) are found by name. A NumPy array or a list
+    of rows has no names: it must have exactly these columns, in this order. What a cell is is kept: nothing is turned
+    into text, and a missing cell stays what it was (None, NaN, pandas.NA).
+    """
+    named = _by_name(table)
+    if named is None:
+        found = dict(zip(names, _by_place(table, names), strict=True))
+    else:
+        known, read = named
+        for name in names:
+            if name not in known:
+                fix = f"the table has no such column, but {_listed(known)}{did_you_mean(name, known)}"
+                raise ArgumentError("column", name, fix)
+            if known.count(name) > 1:
+                raise ArgumentError("column", name, "the table has this column more than once: rename or drop one")
+        found = {name: _flat(read(name)) for name in names}
+    lengths = {name: len(column) for name, column in found.items()}
+    for name, column in found.items():
+        if column.ndim != 1:
+            raise ArgumentError(f"column {name!r}", f"shape {column.shape}", "give one cell for each row")
+    if len(set(lengths.values())) > 1:
+        raise ArgumentError("table", f"rows by column {lengths}", "every column needs the same number of rows")
+    return found
+
+
+def names_of(table: Any) -> list[str]:
+    """The names of a table's columns, in order; an error if it has none."""
+    named = _by_name(table)
+    if named is None:
+        raise ArgumentError("table", type(table).__name__, "its columns have no names: give a mapping or a data frame")
+    return named[0]
+
+
+def _by_name(table: Any) -> tuple[list[str], _Reader] | None:
+    """The names of the columns and a way to read one; None if the table has no names."""
+    if isinstance(table, Mapping):
+        return list(table), lambda name: table[name]
+    if isinstance(table, np.ndarray):
+        return None if table.dtype.names is None else (list(table.dtype.names), lambda name: table[name])
+    if hasattr(table, "column_names") and hasattr(table, "column"):  # pyarrow
+        return list(table.column_names), lambda name: table.column(name).to_pylist()
+    if hasattr(table, "columns") and hasattr(table, "__getitem__"):
+        if hasattr(table, "iloc"):  # pandas, whose nullable columns come with pandas.NA
+            return list(table.columns), lambda name: table[name].to_numpy()
+        return list(table.columns), lambda name: table[name].to_list()  # polars: None where a cell is missing
+    return None
+
+
+def _by_place(table: Any, names: Sequence[str]) -> Iterable[Array]:
+    """The columns of an array or of a list of rows."""
+    wanted = f"give {len(names)} columns in the schema's order: {_listed(names)}"
+    if isinstance(table, list | tuple):
+        for place, row in enumerate(table):
+            if isinstance(row, str | bytes | Mapping) or not hasattr(row, "__len__"):
+                raise ArgumentError(f"row {place}", row, _FIX)
+            if len(row) != len(names):
+                raise ArgumentError(f"row {place}", f"{len(row)} cells", wanted)
+        return [_flat([row[place] for row in table]) for place in range(len(names))]
+    if not hasattr(table, "__array__") or hasattr(table, "to_frame"):  # a pandas Series is one column, not a table
+        raise ArgumentError("table", type(table).__name__, _FIX)
+    array = table if isinstance(table, np.ndarray) else np.asarray(table)
+    if array.ndim != 2:
+        raise ArgumentError("table", f"shape {array.shape}", _FIX)
+    if array.shape[1] != len(names):
+        raise ArgumentError("table", f"{array.shape[1]} columns", wanted)
+    return [_flat(array[:, place]) for place in range(len(names))]
+
+
+def _flat(column: Any) -> Array:
+    """A column as an array. A list becomes an array of objects: NumPy would turn numbers beside a text into texts."""
+    if hasattr(column, "to_numpy"):  # a series in a mapping
+        column = column.to_numpy()
+    if isinstance(column, np.ma.MaskedArray):
+        whole = np.array(column.data, dtype=object)
+        whole[np.ma.getmaskarray(column)] = None
+        return whole
+    if hasattr(column, "__array__"):
+        return np.asarray(column)
+    if isinstance(column, str | bytes) or not isinstance(column, Iterable):
+        raise ArgumentError("column", column, "give a list or an array with one cell for each row")
+    kept = list(column)
+    array = np.empty(len(kept), dtype=object)
+    for row, cell in enumerate(kept):
+        array[row] = cell
+    return array
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(str, names[:12]))
+    return shown if len(names) <= 12 else f"{shown} and {len(names) - 12} more"

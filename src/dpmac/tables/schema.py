@@ -1,0 +1,202 @@
+"""The schema: what is publicly known of a table, before a private row is touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpmac.checks import ArgumentError
+from dpmac.tables.columns import Category, Column, Number, did_you_mean, text_of
+
+if TYPE_CHECKING:
+    from dpmac.privacy import Ledger
+    from dpmac.randomness import NoiseSource
+
+Task = Literal["classification", "regression"]
+_KEYS = ("name", "about", "task", "target", "columns", "positive")
+_FIELDS = {"number": ("kind", "low", "high", "missing"), "category": ("kind", "values", "missing")}
+_KINDS = "'number' (with low and high) or 'category' (with values)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Schema:
+    """Columns by name, in order; which of them is the ``target``; and of a category its ``positive`` value.
+
+    ``task`` follows from the target's column: classification of a category, regression of a number; given, it must
+    agree. Frozen, and equal by value (order of columns included), so it can be hashed, copied and kept in files. What
+    stands here must be public: rows that break it are clipped, or counted as "other", never learned from.
+    """
+
+    columns: Mapping[str, Column]
+    target: str | None = None
+    positive: str | None = None
+    task: Task | None = None
+    name: str = ""
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        fix = "give a mapping of names to Number(low, high) or Category(values)"
+        if not isinstance(self.columns, Mapping):
+            raise ArgumentError("columns", self.columns, fix)
+        for name, column in self.columns.items():
+            if not isinstance(name, str) or not name:
+                raise ArgumentError("columns", name, "a column's name must be a text that is not empty")
+            if not isinstance(column, Number | Category):
+                raise ArgumentError(f"columns.{name}", column, fix)
+        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        for key in ("name", "about"):
+            if not isinstance(getattr(self, key), str):
+                raise ArgumentError(key, getattr(self, key), "give a text")
+        if self.target is not None and self.target not in self.columns:
+            hint = did_you_mean(self.target, self.columns)
+            raise ArgumentError("target", self.target, f"it is not among the columns {list(self.columns)}{hint}")
+        if not self.features:
+            raise ArgumentError("columns", list(self.columns), "give at least one column beside the target")
+        object.__setattr__(self, "task", self._checked_task())
+        object.__setattr__(self, "positive", self._checked_positive())
+
+    @property
+    def features(self) -> dict[str, Column]:
+        """The columns without the target, in order."""
+        return {name: column for name, column in self.columns.items() if name != self.target}
+
+    @property
+    def target_column(self) -> Column | None:
+        return None if self.target is None else self.columns[self.target]
+
+    def _checked_task(self) -> Task | None:
+        column = self.target_column
+        if self.task not in (None, "classification", "regression"):
+            raise ArgumentError("task", self.task, "give 'classification', 'regression', or leave it out")
+        if column is None:
+            if self.task is not None:
+                raise ArgumentError("task", self.task, "it needs a target: name one of the columns")
+            return None
+        follows: Task = "classification" if isinstance(column, Category) else "regression"
+        if self.task not in (None, follows):
+            fix = f"the target {self.target!r} is a {column.kind}, which makes it {follows}: change one of the two"
+            raise ArgumentError("task", self.task, fix)
+        return follows
+
+    def _checked_positive(self) -> str | None:
+        if self.positive is None:
+            return None
+        if not isinstance(self.target_column, Category):
+            raise ArgumentError("positive", self.positive, "it needs a target that is a category")
+        value = text_of(self.positive)
+        if value not in self.target_column.values:
+            fix = f"give one of the target's values {list(self.target_column.values)}"
+            raise ArgumentError("positive", self.positive, fix + did_you_mean(value, self.target_column.values))
+        return value
+
+    # --- by value -----------------------------------------------------------------------------------------------------
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self.columns.items()), self.target, self.positive, self.task, self.name, self.about
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Schema) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"Schema(name={self.name!r}, features={list(self.features)}, target={self.target!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:  # copied and pickled as what it says; a mapping proxy cannot be
+        return Schema.from_dict, (self.to_dict(),)
+
+    # --- in files -----------------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, in the order of the files; what :meth:`from_dict` reads."""
+        target = {} if self.target is None else {"task": self.task, "target": self.target}
+        columns = {name: column.to_dict() for name, column in self.columns.items()}
+        positive = {} if self.positive is None else {"positive": self.positive}
+        return {"name": self.name, "about": self.about, **target, "columns": columns, **positive}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Schema:
+        """A schema from plain values. Unknown keys, wrong kinds and contradictions are errors that name the key."""
+        _check_keys("schema", raw, _KEYS, ("columns",))
+        if not isinstance(raw["columns"], Mapping):
+            raise ArgumentError("columns", raw["columns"], "give an object: a name and a description for each column")
+        columns = {name: _column(f"columns.{name}", described) for name, described in raw["columns"].items()}
+        return cls(columns, **{key: raw[key] for key in _KEYS if key in raw and key != "columns"})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a JSON file; an error names the file, the key, the value and the fix."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text("utf-8"), object_pairs_hook=_each_once))
+        except ArgumentError as error:
+            raise ArgumentError(f"{path}: {error.name}", error.value, error.fix) from None
+        except ValueError as error:
+            raise ArgumentError("path", str(path), f"this file is not JSON ({error})") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write the JSON file that :meth:`load` reads."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+    @classmethod
+    def estimate(
+        cls,
+        table: Any,
+        *,
+        epsilon: float,
+        delta: float,
+        categories: Mapping[str, Category | Sequence[Any]] | None = None,
+        target: str | None = None,
+        positive: str | None = None,
+        name: str = "",
+        ledger: Ledger | None = None,
+        source: NoiseSource | None = None,
+        quantile: float = 0.005,
+    ) -> Schema:
+        """A schema whose numeric ranges are estimated privately, at a price: see :mod:`dpmac.tables.estimate`."""
+        from dpmac.tables.estimate import estimated_columns
+
+        columns, about = estimated_columns(
+            table, epsilon, delta, categories or {}, target, ledger=ledger, source=source, quantile=quantile
+        )
+        return cls(columns, target, positive, name=name, about=about)
+
+
+def _column(where: str, raw: Any) -> Column:
+    """One column from its description; ``where`` is its key in errors."""
+    if not isinstance(raw, Mapping):
+        raise ArgumentError(where, raw, f"describe the column: kind {_KINDS}")
+    kind = raw.get("kind")
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise ArgumentError(f"{where}.kind", kind, f"give {_KINDS}{did_you_mean(kind, _FIELDS)}")
+    _check_keys(where, raw, _FIELDS[kind], _FIELDS[kind][:-1])
+    given = {key: value for key, value in raw.items() if key != "kind"}
+    try:
+        return Number(**given) if kind == "number" else Category(**given)
+    except ArgumentError as error:
+        raise ArgumentError(f"{where}.{error.name}", error.value, error.fix) from None
+
+
+def _check_keys(where: str, raw: Any, known: Sequence[str], needed: Sequence[str]) -> None:
+    if not isinstance(raw, Mapping):
+        raise ArgumentError(where, raw, f"give an object with the keys {', '.join(known)}")
+    for key in raw:
+        if key not in known:
+            fix = f"this key is not known here: use {', '.join(known)}"
+            raise ArgumentError(f"{where}.{key}", raw[key], fix + did_you_mean(key, known))
+    for key in needed:
+        if key not in raw:
+            raise ArgumentError(f"{where}.{key}", None, "this key is needed and is not there")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, unless a key stands in it twice: which of the two was meant is not ours to guess."""
+    made = dict(pairs)
+    for key in made if len(made) < len(pairs) else ():
+        if [k for k, _ in pairs].count(key) > 1:
+            raise ArgumentError(key, made[key], "this key stands twice in one object: keep one of them")
+    return made
