@@ -22,13 +22,14 @@ from dpmac.methods import DPPCA, Calibration, ClosedForm, NormHistogram, Residua
 from dpmac.methods.ridge import statistics
 from dpmac.nets import AvgPool2d, Conv2d, Dense, DenseNetwork, Flatten, MaxPool2d, Network, loss
 from dpmac.nets.fronts import FRONTS, Affine, Ball, LowFrequencies, Projection
+from dpmac.nets.layers import LAYERS, WeightLayer
 from dpmac.privacy import BOUNDS, Analytic, JointClip, Ledger, Normalise, PerLayerClip, Plan, PrivateRows, Query
 from dpmac.randomness import NoiseSource, SeededNoise
 from dpmac.tables.estimate import PrivateRanges
 from dpmac.training import Step, Trainer, costs_before, fit_with_learned_thresholds
 
 EXPANSIONS = dpmac.mac.EXPANSIONS | dpmac.analytic.EXPANSIONS | dpmac.methods.EXPANSIONS
-ROWS = 13
+ROWS = 67  # no layer's width, and more than one would look at by hand
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -83,6 +84,14 @@ def front_before_a_network(kind: str) -> Asked:
     return step(network, front=front, x=numbers(ROWS, *shape))
 
 
+def network_with(kind: str) -> Network:
+    """A layer of that kind, with an activation if it has weights, and a dense layer behind it."""
+    made, shape = LAYERS[kind].sample()
+    after = made.shape_after(shape)
+    stack = [made, *(["relu"] if isinstance(made, WeightLayer) else []), *([Flatten()] if len(after) > 1 else [])]
+    return Network([*stack, Dense(math.prod(after), 4)], input_shape=shape, source=SeededNoise(1))
+
+
 def closed_form_step() -> Asked:
     method = ClosedForm(code=3, features=8)
     rows = numbers(ROWS, 6).double()
@@ -114,6 +123,7 @@ ASKERS: dict[str, Callable[[], Asked]] = {
     },
     **{f"step, loss {name}": lambda n=name: step(loss_name=n) for name in ("squared", "sigmoid")},
     **{f"step, front {kind}": lambda k=kind: front_before_a_network(k) for kind in FRONTS},
+    **{f"step, layer {kind}": lambda k=kind: step(network_with(k)) for kind in LAYERS},
     "DP-PCA": lambda: Asked(DPPCA(2, 1.0).query(Ball(torch.zeros(5), 2.0)), (numbers(ROWS, 5),)),
     "DP-PCA, normalised": lambda: Asked(DPPCA(2, 1.0).query(Ball(torch.zeros(5), 2.0, True)), (numbers(ROWS, 5),)),
     "closed form": closed_form_step,

@@ -54,8 +54,22 @@ def assert_rows_are_alone(function, *columns, outrages=OUTRAGES):
     for outrage in outrages:
         changed = [column.clone() for column in columns]
         changed[0][1] = outrage
+        for column in changed[1:]:  # a target of another row, as odd as targets may be
+            column[1] = column[0]
         for before, after in zip(reference, flat(function(*changed)), strict=True):
             assert same_bits(before[others], after[others])
+
+
+def memory_of(module):
+    """What a module holds: its tensors, and the names of everything else. A piece that remembers rows shows here."""
+    tensors = {name: value.clone() for name, value in module.state_dict().items()}
+    return tensors, {name: sorted(vars(part)) for name, part in module.named_modules()}
+
+
+def assert_same_memory(before, module):
+    tensors, names = memory_of(module)
+    assert names == before[1]
+    assert all(torch.equal(tensors[name], value) for name, value in before[0].items())
 
 
 # --- layers ---------------------------------------------------------------------------------------------------------
@@ -138,12 +152,15 @@ def test_front(kind, tmp_path):
     """Rows alone, in double precision, of the stated shape; it learns nothing, and comes back from disk as it was."""
     front, shape = FRONTS[kind].sample()
     rows = numbers(ROWS, *shape)
-    before = copy.deepcopy(front.state_dict())
+    before = memory_of(front)
     result = front(rows)
+    assert_same_memory(before, front)
+    fresh, _ = FRONTS[kind].sample()
+    fresh(100 * rows[5:9])  # whatever it saw first, it is the same map
+    assert torch.equal(fresh(rows), result)
     assert result.dtype == torch.float64
     assert tuple(result.shape) == (ROWS, *front.shape_after(shape))
     assert_rows_are_alone(front, rows)
-    assert all(torch.equal(before[name], value) for name, value in front.state_dict().items())
     assert not list(front.parameters())
     save_front(front, tmp_path / "front.safetensors")
     for other in (load_front(tmp_path / "front.safetensors"), copy.deepcopy(front)):
@@ -161,9 +178,10 @@ def test_z_step(name, make):
     """Rows alone, bit for bit, inputs untouched; the same as one example at a time; an empty batch is no trouble."""
     network, g, zstep = make().double(), loss("softmax"), Z_STEPS[name]
     x, y = numbers(ROWS, *network.input_shape).double(), labels(ROWS, 4).double()
-    kept = x.clone()
+    kept, before = x.clone(), memory_of(network)
     found = zstep.solve(network, g, x, y)
     assert torch.equal(x, kept)
+    assert_same_memory(before, network)
     shapes = [stage.shape for stage in network.stages]
     assert [tuple(target.shape[1:]) for target in found.targets] == shapes
     assert [tuple(z.shape[1:]) for z in found.inputs] == [network.input_shape, *shapes[:-1]]

@@ -11,13 +11,16 @@ import math
 
 import pytest
 import torch
+from sklearn.base import clone
 
-from askers import IMAGES, SUPERVISED, UNSUPERVISED, convolutional, dense, labels, numbers, trained
+from askers import IMAGES, SUPERVISED, UNSUPERVISED, convolutional, dense, labels, network_with, numbers, trained
+from dpmac.estimators import ESTIMATORS
 from dpmac.mac import FixedPrediction
 from dpmac.methods import ClosedForm
-from dpmac.nets import Conv2d, Dense, Flatten, Network, loss
-from dpmac.nets.fronts import Affine, LowFrequencies, Projection
+from dpmac.nets import Conv2d, Dense, DenseNetwork, Flatten, Network, loss
+from dpmac.nets.fronts import FRONTS, Affine, LowFrequencies, Projection
 from dpmac.nets.fronts.projection import lowest_cosines
+from dpmac.nets.layers import LAYERS
 from dpmac.privacy import Ledger, PerLayerClip, Plan, PrivateRows, door
 from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
@@ -94,6 +97,46 @@ def test_no_release_of_a_convolution_moves_by_more_than_its_promise(name, monkey
     kinks = convolutional().weight_layers[0].weight.detach()[0, 0].sum()
     for x in (numbers(64, 1, 8, 8), 1e20 * numbers(64, 1, 8, 8), kinks * torch.ones(65, 1, 8, 8)):
         assert worst(IMAGES[name], (x, labels(len(x), 4)), monkeypatch)[0] <= 1.0
+
+
+@pytest.mark.parametrize("kind", FRONTS)
+def test_no_release_behind_any_front_moves_by_more_than_its_promise(kind, monkeypatch):
+    front, shape = FRONTS[kind].sample()
+    width = math.prod(front.shape_after(shape))
+    method = trained(DenseNetwork([width, 6, 4], "relu", source=SeededNoise(1)), front=front)
+    for size in (1.0, 1e-17, 1e30):
+        x = size * numbers(65, *shape)
+        assert worst(method, (x, labels(65, 4)), monkeypatch)[0] <= 1.0
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_no_release_of_a_network_with_any_layer_moves_by_more_than_its_promise(kind, monkeypatch):
+    network = network_with(kind)
+    for size in (1.0, 1e-17, 1e20):
+        x = size * numbers(65, *network.input_shape)
+        assert worst(trained(network), (x, labels(65, 4)), monkeypatch)[0] <= 1.0
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_no_release_of_an_estimators_fit_feels_another_row_through_its_preparation(kind, monkeypatch):
+    """From the rows that a user hands to ``fit``: one is replaced, outrageously. That is one blanked and one filled in,
+    so each release may move by two promises; a mean or a scale taken from the rows would move all the others."""
+    rows = 1000  # enough for every release that an estimator makes
+    draw = SeededNoise(3)
+    x, y = draw.normal((rows, 4)).numpy(), draw.uniform(rows).numpy()
+    extra = {"target_range": (0.0, 1.0)} if kind._regression else {"classes": (0, 1)}
+    model = kind(epsilon=4.0, epochs=0.5, batch_size=rows / 4, feature_range=(-3, 3), random_state=0, **extra)
+
+    def fit(values):
+        targets = values[1] if kind._regression else (values[1] > 0.5).astype(int)
+        return lambda *_: clone(model).fit(values[0], targets)
+
+    tape = run(fit((x, y)), None, monkeypatch)
+    other_x, other_y = x.copy(), y.copy()
+    other_x[7], other_y[7] = 1e6, 1.0 - round(float(y[7]))
+    other = run(fit((other_x, other_y)), None, monkeypatch, tape)
+    assert len(tape) == len(other) > 2
+    assert max(moved(a, b) for a, b in zip(tape, other, strict=True)) <= 2.0
 
 
 def test_the_rows_do_move_the_releases(monkeypatch):

@@ -97,7 +97,29 @@ class Private:
 
 
 REDUCTIONS = {
-    *("sum", "mean", "std", "var", "median", "max", "min", "amax", "amin", "norm", "vector_norm", "prod", "any"),
+    *(
+        "sum",
+        "aminmax",
+        "sort",
+        "argsort",
+        "topk",
+        "kthvalue",
+        "bincount",
+        "unique",
+        "histc",
+        "mean",
+        "std",
+        "var",
+        "median",
+        "max",
+        "min",
+        "amax",
+        "amin",
+        "norm",
+        "vector_norm",
+        "prod",
+        "any",
+    ),
     *("all", "cumsum", "logsumexp", "quantile", "nansum", "nanmean", "einsum", "bmm", "mm", "matmul", "addmm"),
 }
 TRANSPOSED = re.compile(r"\.T\b|\.t\(\)|transpose\(0, ?1\)|transpose\(1, ?0\)")

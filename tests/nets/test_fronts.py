@@ -136,7 +136,7 @@ def test_saving_and_loading(kind, tmp_path):
 def test_a_file_that_is_not_ours_is_refused(tmp_path):
     path = tmp_path / "x.safetensors"
     save_file({"centre": torch.zeros(2)}, str(path))
-    with pytest.raises(ValueError, match=r"not a dpmac front .*not written by save_front"):
+    with pytest.raises(ValueError, match=r"not a dpmac front .*not written by save"):
         load_front(path)
     header = {"format": "dpmac-front-1", "front": {"kind": "wavelets", "arguments": {}}}
     save_file({"centre": torch.zeros(2)}, str(path), metadata={"dpmac": json.dumps(header)})

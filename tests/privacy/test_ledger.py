@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -62,6 +63,29 @@ def test_file_and_memory_agree_and_a_loaded_ledger_goes_on(tmp_path):
     assert Ledger.load(tmp_path / "copy.jsonl").entries == ledger.entries
     for line in path.read_text().splitlines():
         json.loads(line)
+
+
+def test_the_ledger_that_is_meant_is_taken_gone_on_with_or_begun(tmp_path):
+    given, path = filled(), tmp_path / "ledger.jsonl"
+    assert Ledger.at(given) is given
+    assert len(Ledger.at(None)) == 0
+    assert Ledger.at(None) is not Ledger.at(None)
+    Ledger.at(path).append(PCA)
+    Ledger.at(str(path)).append(STEP)
+    assert Ledger.at(path).entries == Ledger.load(path).entries == (PCA, STEP)
+    (tmp_path / "notes.txt").write_text("milk, eggs\n")
+    with pytest.raises(ValueError, match=r"notes\.txt"):
+        Ledger.at(tmp_path / "notes.txt")
+
+
+def test_a_deep_copy_of_whoever_holds_a_ledger_goes_on_with_it(tmp_path):
+    for ledger in (filled(), filled(tmp_path / "ledger.jsonl")):
+        holder = copy.deepcopy({"ledger": ledger, "again": [ledger]})
+        assert holder["ledger"] is holder["again"][0] is ledger
+        holder["ledger"].append(PCA)
+        assert ledger.entries[-1] == PCA
+        ledger.append(STEP)  # one writer still
+    assert len(Ledger.load(tmp_path / "ledger.jsonl")) == 6
 
 
 def test_an_old_file_is_never_overwritten(tmp_path):

@@ -8,7 +8,6 @@ matrix with its transpose, eigenvectors, codes and whatever is built from them a
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.methods.tables import check_table, private_table
+from dpmac.nets.files import read_tensors, write_tensors
 from dpmac.nets.fronts import Ball, Projection
 from dpmac.privacy import GramPart, Ledger, Mechanism, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
@@ -186,23 +186,15 @@ class ReleasedPCA:
 
     def save(self, path: str | Path) -> None:
         """Write everything to one safetensors file."""
-        from safetensors.torch import save_file
-
         header = {"format": FORMAT, "radius": self.radius, "normalise": self.ball.normalise}
         header["noise_multiplier"] = self.noise_multiplier
-        tensors = {name: getattr(self, name).cpu().contiguous() for name in _TENSORS}
-        save_file(tensors, str(path), metadata={"dpmac": json.dumps(header)})
+        write_tensors(path, header, {name: getattr(self, name) for name in _TENSORS})
 
     @classmethod
     def load(cls, path: str | Path) -> ReleasedPCA:
         """Read what :meth:`save` wrote. No code is ever executed from the file."""
-        from safetensors import safe_open
-
-        with safe_open(str(path), framework="pt") as handle:
-            header = json.loads((handle.metadata() or {}).get("dpmac", "{}"))
-            if header.get("format") != FORMAT:
-                raise ValueError(f"{path} is not a dpmac PCA (no {FORMAT} header): it was not written by save()")
-            components, eigenvalues, moment, centre = (handle.get_tensor(name) for name in _TENSORS)
+        header, tensors = read_tensors(path, FORMAT, "a dpmac PCA")
+        components, eigenvalues, moment, centre = (tensors[name] for name in _TENSORS)
         ball = Ball(centre, float(header["radius"]), bool(header["normalise"]))
         return cls(components, eigenvalues, moment, ball, float(header["noise_multiplier"]))
 

@@ -7,7 +7,6 @@ what it means is the loss's business. MAC sees the stack as stages (:class:`Stag
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
+from dpmac.nets.files import read_tensors, write_tensors
 from dpmac.nets.layers import LAYERS, Dense, Layer, Shape, WeightLayer
 from dpmac.randomness import NoiseSource, SeededNoise
 
@@ -139,16 +139,13 @@ class Network(nn.Module):
 
     def save(self, path: str | Path) -> None:
         """Write weights and architecture to one safetensors file; activations go by their names."""
-        from safetensors.torch import save_file
-
         named: dict[str, Activation] = {}
         for stage in self.stages:
             act = stage.activation
             if named.setdefault(act.name, act) != act:
                 raise ArgumentError("activation", act.name, "two different ones have this name: rename one of them")
         header = {"format": FORMAT, "input_shape": list(self.input_shape), "stack": [_named(i) for i in self._stack]}
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
-        save_file(weights, str(path), metadata={"dpmac": json.dumps(header)})
+        write_tensors(path, header, self.state_dict())
 
     @classmethod
     def load(cls, path: str | Path, activations: Sequence[Activation] = ()) -> Network:
@@ -156,17 +153,16 @@ class Network(nn.Module):
 
         An activation of your own is in the file by its name alone: hand it in again in ``activations``.
         """
-        from safetensors import safe_open
-
-        with safe_open(str(path), framework="pt") as handle:
-            header = json.loads((handle.metadata() or {}).get("dpmac", "{}"))
-            if header.get("format") != FORMAT:
-                raise ValueError(f"{path} is not a dpmac network (no {FORMAT} header): it was not written by save()")
-            weights: dict[str, Tensor] = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
+        header, weights = read_tensors(path, FORMAT, "a dpmac network")
         own = {act.name: act for act in activations}
-        stack = [_rebuilt(item, own, path) for item in header["stack"]]
-        network = Network(stack, input_shape=header["input_shape"], source=SeededNoise(0))
-        network.to(next(iter(weights.values())).dtype).load_state_dict(weights)
+        try:
+            stack = [_rebuilt(item, own, path) for item in header["stack"]]
+            network = Network(stack, input_shape=header["input_shape"], source=SeededNoise(0))
+            network.to(next(iter(weights.values())).dtype).load_state_dict(weights)
+        except ArgumentError:
+            raise
+        except (KeyError, TypeError, ValueError, RuntimeError, StopIteration) as error:
+            raise ValueError(f"{path} does not hold a whole network ({str(error).splitlines()[0]})") from None
         return network
 
 

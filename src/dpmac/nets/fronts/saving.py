@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from dpmac.checks import ArgumentError
+from dpmac.nets.files import read_tensors, write_tensors
 from dpmac.nets.fronts.base import Front
 
 FORMAT = "dpmac-front-1"
@@ -16,25 +16,20 @@ FORMAT = "dpmac-front-1"
 
 def save_front(front: Front, path: str | Path) -> None:
     """Write a front to ``path``."""
-    from safetensors.torch import save_file
-
     tensors: dict[str, Tensor] = {}
     header = {"format": FORMAT, "front": _packed(front, "front", tensors)}
-    kept = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    kept = kept or {"nothing": torch.zeros(0)}  # a file of no tensors has no header either
-    save_file(kept, str(path), metadata={"dpmac": json.dumps(header)})
+    write_tensors(path, header, tensors)
 
 
 def load_front(path: str | Path) -> Front:
     """Read what :func:`save_front` wrote."""
-    from safetensors import safe_open
-
-    with safe_open(str(path), framework="pt") as handle:
-        header = json.loads((handle.metadata() or {}).get("dpmac", "{}"))
-        if header.get("format") != FORMAT:
-            raise ValueError(f"{path} is not a dpmac front (no {FORMAT} header): it was not written by save_front()")
-        tensors: dict[str, Tensor] = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
-    return _unpacked(header["front"], tensors, path)
+    header, tensors = read_tensors(path, FORMAT, "a dpmac front")
+    try:
+        return _unpacked(header["front"], tensors, path)
+    except ArgumentError:
+        raise
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} does not hold a whole front ({error})") from None
 
 
 def _packed(front: Front, where: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
