@@ -296,3 +296,25 @@ def test_labels_and_rows_must_be_as_many():
         plain().fit(X, Y[:5])
     with pytest.raises(ArgumentError, match=r"column 'sex', row 0=None: .* say missing=True"):
         plain().fit(TABLE.assign(sex=TABLE["sex"].where(TABLE.index > 0, None)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": "2"}, "epsilon='2': give a number above 0"),
+        ({"total_epsilon": math.nan}, "total_epsilon=nan: give what the ledger may hold"),
+        ({"total_epsilon": "2"}, "total_epsilon='2'"),
+        ({"ledger": 5}, "ledger=5: give a Ledger, the path of one, or None"),
+        ({"device": 5.5}, "device=5.5"),
+    ],
+)
+def test_numbers_that_are_none_are_named(change, message):
+    with pytest.raises(ArgumentError, match=message):
+        plain(**change).fit(X, Y)
+
+
+def test_labels_may_be_true_and_false():
+    """What a class is called follows from the type of the labels, never from which of them the rows have."""
+    for y in (Y.astype(int).astype(bool), np.ones(len(X), dtype=bool)):
+        fitted = plain(epochs=1, epsilon=math.inf).fit(X, y)
+        assert fitted.classes_.tolist() == [False, True]

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -236,3 +237,18 @@ def test_a_second_writer_cannot_come_between_the_look_and_the_write(tmp_path):
     assert [entry.label for entry in Ledger.load(path).entries] == ["first", "first again"]
     with pytest.raises(RuntimeError, match="changed by someone else"):
         first.append(Entry("third", 5.0, 0.01))
+
+
+def test_a_ledger_in_memory_that_was_pickled_can_be_read_and_not_gone_on_with(tmp_path):
+    """Another process would record in a copy, and the account at home would stay as it was."""
+    entry = Entry("step", 1.0, 0.5)
+    ledger = Ledger()
+    ledger.append(entry)
+    copied = pickle.loads(pickle.dumps(ledger))
+    assert copied.epsilon(1e-5) == ledger.epsilon(1e-5)
+    with pytest.raises(RuntimeError, match="Give the path of a file as the ledger"):
+        copied.append(entry)
+    ledger.append(entry)  # the one at home goes on
+    on_disk = Ledger(tmp_path / "ledger")
+    pickle.loads(pickle.dumps(on_disk)).append(entry)
+    assert len(Ledger.load(tmp_path / "ledger")) == 1

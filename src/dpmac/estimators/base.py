@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from dpmac.checks import ArgumentError, chosen, integer
+from dpmac.checks import ArgumentError, chosen, integer, number
 from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.nets import Activation, DenseNetwork, Loss
@@ -190,7 +190,7 @@ class PrivateEstimator(BaseEstimator):
         try:
             torch.zeros(1, device=self.device).cpu()
             return torch.device(self.device)
-        except (RuntimeError, AssertionError, NotImplementedError) as error:  # AssertionError: a torch without CUDA
+        except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:  # Assertion: no CUDA
             raise ArgumentError("device", self.device, f"{str(error).splitlines()[0]}: use 'cpu'") from None
 
     # --- rows ---------------------------------------------------------------------------------------------------------
@@ -205,6 +205,10 @@ class PrivateEstimator(BaseEstimator):
 
     def _checked(self, X: Any, y: Any) -> tuple[Tensor, Any]:
         """Raw rows and targets, looked over, enough of them, and a delta that suits them."""
+        number("epsilon", self.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
+        if self.total_epsilon is not None:
+            fix = "give what the ledger may hold in all, a number above 0, or None"
+            number("total_epsilon", self.total_epsilon, fix, low=5e-324)
         encoder = self._encoder()
         if encoder is None:
             X, y = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=1)
@@ -288,7 +292,7 @@ class PrivateEstimator(BaseEstimator):
 
 
 def _tensor(X: Array) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(X))
+    return torch.from_numpy(np.require(X, requirements=["C", "W"]))  # a copy only where it must be
 
 
 def _target_of(schema: Schema, table: Any) -> Array:

@@ -20,7 +20,6 @@ from dpmac.methods import Calibration
 from dpmac.nets import LOSSES, Activation, Network
 from dpmac.privacy import Bound, Ledger
 from dpmac.tables import Category, Schema
-from dpmac.tables.columns import text_of
 from dpmac.training.trainer import Evaluate
 
 CALIBRATION = 0.05  # of the budget, for the calibration of the logits
@@ -178,15 +177,13 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         return result
 
     def _encode(self, y: Array) -> tuple[Array, Tensor]:
-        """The classes, in the labels' own type, and each label's place among them."""
+        """The classes, sorted, and each label's place among them."""
+        encoder = self._encoder()
+        column = None if encoder is None or self.classes is not None else encoder.schema.target_column
+        if isinstance(column, Category):
+            return _by_schema(column, y)
         found, places = np.unique(y, return_inverse=True)
-        known = self._known_classes()
-        classes = found
-        if known is not None:
-            by_text = {text_of(label): label for label in found}
-            plain = found.dtype.type if found.dtype.kind in "iufb" else str
-            given = known if self.classes is not None else [by_text.get(text_of(v), plain(v)) for v in known]
-            classes = np.unique(np.asarray(list(given)))
+        classes = found if self.classes is None else np.unique(np.asarray(self.classes))
         strange = np.setdiff1d(found, classes)
         if len(strange):
             raise ArgumentError("y", strange[0], f"this label is not among classes={classes.tolist()}")
@@ -213,3 +210,30 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = self._poor()
         return tags
+
+
+def _by_schema(column: Category, y: Array) -> tuple[Array, Tensor]:
+    """As the schema's values have it, whether or not a row has them; what a class is called follows from y's type."""
+    codes = Category(column.values).coded("y", y)
+    classes = _named(column.values, y.dtype.kind)
+    strange = np.flatnonzero(codes == column.other)
+    if len(strange):
+        raise ArgumentError("y", y[strange[0]], f"this label is not among classes={classes.tolist()}")
+    if len(classes) < 2:
+        raise ArgumentError("y", "1 class", "a classifier needs at least two classes: list them in the schema")
+    order = np.argsort(classes, kind="stable")
+    return classes[order], torch.from_numpy(np.argsort(order)[codes.astype(np.int64)])
+
+
+def _named(values: Sequence[str], kind: str) -> Array:
+    """The values in the type of labels of that NumPy kind, or as text where they have no such form."""
+    truth = {"true": True, "false": False, "1": True, "0": False}
+    try:
+        if kind == "b":
+            return np.array([truth[value.lower()] for value in values])
+        if kind in "iuf":
+            numbers = np.array([float(value) for value in values])
+            return numbers if kind == "f" or (numbers % 1).any() else numbers.astype(np.int64)
+    except (KeyError, ValueError):
+        pass
+    return np.array(values)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from dpmac.checks import number
 from dpmac.privacy import DensePart, Ledger, Mechanism, Part, Partition, PerLayerClip, PrivateRows, Query, release
 from dpmac.privacy.accounting import calibrate as least_noise
 from dpmac.privacy.accounting import check_multiplier
@@ -30,6 +31,7 @@ class ResidualScale:
     @classmethod
     def for_share(cls, share: float, epsilon: float, delta: float) -> ResidualScale:
         """That costs the ``share`` of one Gaussian mechanism of (epsilon, delta)."""
+        number("share", share, "give a part of the budget above 0 and at most 1", low=1e-6, high=1.0)
         return cls(least_noise(lambda s: (Mechanism(s),), epsilon, delta) / math.sqrt(share))
 
     def mechanism(self) -> Mechanism:

@@ -66,6 +66,7 @@ class Ledger:
         self._entries: list[Entry] = []
         self._path = None if path is None else Path(path)
         self._size = 0  # bytes of the file that this object knows of
+        self._copied = False
         if self._path is not None:
             try:
                 self._path.open("xb").close()  # made here, or not at all
@@ -84,6 +85,11 @@ class Ledger:
 
     def append(self, entry: Entry) -> None:
         """Record a release. The line is on the disk when this returns."""
+        if self._copied:
+            raise RuntimeError(
+                "this ledger came out of a pickle (another process, a saved model): what it recorded would be lost to "
+                "the one it was copied from. Give the path of a file as the ledger, or work in one process"
+            )
         entry.mechanism()  # refuses numbers the accountant could not read, before anything is kept
         if self._path is not None:
             self._write(entry.to_dict())
@@ -165,7 +171,13 @@ class Ledger:
             return where
         if where is None:
             return cls()
+        if not isinstance(where, str | Path):
+            raise ArgumentError("ledger", where, "give a Ledger, the path of one, or None")
         return cls.load(where) if Path(where).exists() else cls(where)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A ledger in memory that comes out of a pickle is a copy, and says so if anyone wants to go on with it."""
+        return {**self.__dict__, "_copied": self._path is None}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
         """Itself: what is spent is spent once, and a copy of whoever holds a ledger (``clone``) goes on with it."""
