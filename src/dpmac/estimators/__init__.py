@@ -1,7 +1,8 @@
 """The scikit-learn front: thin estimators over the trainer."""
 
-from dpmac.estimators.base import Privacy, PrivateEstimator
+from dpmac.estimators.base import PrivateEstimator
 from dpmac.estimators.classifier import DPMACClassifier
+from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.regressor import DPMACRegressor
 
 ESTIMATORS: tuple[type[PrivateEstimator], ...] = (DPMACClassifier, DPMACRegressor)

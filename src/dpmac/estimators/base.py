@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,11 +19,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, chosen, integer, number
+from dpmac.estimators.guarantee import Privacy
 from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.nets import Activation, DenseNetwork, Loss
 from dpmac.nets.fronts import Front, ToRange
-from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Plan, PrivateRows, Statement, Unbounded
+from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Plan, PrivateRows, Unbounded
 from dpmac.privacy.plan import check_delta
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import Schema, TableEncoder
@@ -35,30 +36,6 @@ from dpmac.training.trainer import Evaluate
 
 Array = np.ndarray[Any, Any]
 _BLOCK = 8192  # rows that are predicted at a time
-
-
-@dataclass(frozen=True)
-class Privacy:
-    """What a fitted model guarantees, composed from its ledger."""
-
-    run: Run
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.run.ledger
-
-    @property
-    def epsilon(self) -> float:
-        """By privacy loss distributions, of everything in the ledger; inf if the model is not private."""
-        return self.ledger.epsilon(self.delta)
-
-    @property
-    def delta(self) -> float:
-        return self.run.plan.delta
-
-    def statement(self) -> Statement:
-        """The guarantee in plain sentences."""
-        return self.run.statement()
 
 
 class PrivateEstimator(BaseEstimator):
