@@ -51,7 +51,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
     z_step : "fixed" (one backward sweep, fast), "adam" (the paper's 30 Adam steps), "error", "gauss-newton", or any
         Z-step object (see ``dpmac.mac``).
     bound : "joint", "normalise", "clip", "adaptive", or a :class:`dpmac.privacy.Bound` object; None clips the whole
-        gradient of an example at 1.
+        gradient of an example (at 1, or 3 below ten thousand rows).
     ledger : a :class:`dpmac.privacy.Ledger` or a path: what is released is added to it, and the statement composes all
         that it holds. Any number of fits may share one. ``total_epsilon`` refuses a fit that would not fit into it.
     random_state : None draws all randomness from the operating system. A number makes the run repeatable, and *not

@@ -4,8 +4,8 @@ It was picked on held-out *training* rows of five real tables (adult, insurance,
 34,000 rows) at epsilon 0.5, 2 and 8, by mean score over all of them: 900 random settings, then 16 rules of three seeds
 each. What came out: one flat threshold of 1 (normalising every example's part, the default of 0.1, drifts to the
 majority class where labels are noisy), a thousand large batches, one small hidden layer, Adam at 0.01 with cosine
-decay, averaged weights; below ten thousand rows a linear classifier on the encoded columns, and fewer steps where
-there are very few rows. Sampling rates from 0.1 to 0.4 made no difference, so the smallest was taken.
+decay, averaged weights; below ten thousand rows a linear classifier on the encoded columns with a threshold of 3, and
+fewer steps where there are very few rows. Sampling rates from 0.1 to 0.4 made no difference, so the smallest was taken.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def defaults_for(n: int, *, regression: bool) -> Defaults:
         learning_rate=0.01,
         steps=min(1000, max(100, n // 5)),
         batch_size=float(min(n, max(256, min(8192, n // 10)))),
-        threshold=0.5 if regression else 1.0,
+        threshold=0.5 if regression else (3.0 if few else 1.0),
         average=0.95,
     )
 
