@@ -38,7 +38,7 @@ def defaults_for(n: int, *, regression: bool) -> Defaults:
         learning_rate=0.01,
         steps=min(1000, max(100, n // 5)),
         batch_size=float(min(n, max(256, min(8192, n // 10)))),
-        threshold=0.5 if regression else (3.0 if few else 1.0),
+        threshold=3.0 if few and not regression else 1.0,
         average=0.95,
     )
 
