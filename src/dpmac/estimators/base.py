@@ -28,6 +28,7 @@ from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Plan, Pri
 from dpmac.privacy.plan import check_delta
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import Schema, TableEncoder
+from dpmac.tables.columns import Column
 from dpmac.tables.frames import cells
 from dpmac.training import Run, Trainer
 from dpmac.training.defaults import Defaults, defaults_for, safe_delta
@@ -179,6 +180,11 @@ class PrivateEstimator(BaseEstimator):
             fix = "the schema has the ranges: leave feature_range out"
             raise ArgumentError("feature_range", self.feature_range, fix)
         return TableEncoder(self.schema)
+
+    def _target_column(self) -> Column | None:
+        """What the schema says of its target; None without a schema or a target."""
+        encoder = self._encoder()
+        return None if encoder is None else encoder.schema.target_column
 
     def _checked(self, X: Any, y: Any) -> tuple[Tensor, Any]:
         """Raw rows and targets, looked over, enough of them, and a delta that suits them."""

@@ -135,7 +135,8 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         self.calibration_: tuple[float, float] | None = None
         if calibration is not None:
             run, draw = self.run_, source.spawn("calibration")
-            self.calibration_ = calibration.fit(table, run.outputs, draw, run.ledger)
+            logits = table.behind(run.outputs)  # once for all rounds
+            self.calibration_ = calibration.fit(logits, torch.nn.Identity(), draw, run.ledger)
             self._write_into_the_network(*self.calibration_)
         return self
 
@@ -156,8 +157,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         """The class labels that are public: given, or the values of the schema's target."""
         if self.classes is not None:
             return self.classes
-        encoder = self._encoder()
-        column = None if encoder is None else encoder.schema.target_column
+        column = self._target_column()
         return column.values if isinstance(column, Category) else None
 
     def decision_function(self, X: Any) -> Array:
@@ -178,8 +178,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
 
     def _encode(self, y: Array) -> tuple[Array, Tensor]:
         """The classes, sorted, and each label's place among them."""
-        encoder = self._encoder()
-        column = None if encoder is None or self.classes is not None else encoder.schema.target_column
+        column = self._target_column() if self.classes is None else None
         if isinstance(column, Category):
             return _by_schema(column, y)
         found, places = np.unique(y, return_inverse=True)

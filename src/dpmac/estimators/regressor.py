@@ -135,8 +135,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
     def _range(self) -> tuple[float, float]:
         given: Any = self.target_range
         if given is None:
-            encoder = self._encoder()
-            column = None if encoder is None else encoder.schema.target_column
+            column = self._target_column()
             if not isinstance(column, Number):
                 fix = "give the target's public (low, high), or a schema whose target is a number"
                 raise ArgumentError("target_range", given, fix)
