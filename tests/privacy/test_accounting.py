@@ -148,7 +148,7 @@ def test_what_is_set_aside_for_rounding_is_far_more_than_what_the_library_misses
 
 
 def test_delta_is_set_aside_for_rounding_and_costs_next_to_nothing():
-    m = Mechanism(1.0, 1 / 60, 1800)
+    m = Mechanism(2.0, 1 / 60, 1800)  # one whose grid is the library's own
     kind, asked = trusted([m], 1e-5)
     assert (kind, asked) == ("pld", pytest.approx(1e-5 - 1.801e-11, rel=1e-12))
     plain = library(m, 1e-5)

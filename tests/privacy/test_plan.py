@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dpmac.checks import ArgumentError
 from dpmac.privacy import Mechanism, Plan, epsilon_of
 from dpmac.privacy.accounting import trusted
+from dpmac.privacy.losses import DEFAULT_INTERVAL, interval
 from dpmac.randomness import SeededNoise
 
 TINY = 1e-12  # after some releases the figure is RDP's then, which is quick
@@ -61,7 +62,8 @@ def test_plans_agree_with_dp_accounting_called_directly(plan):
     kind, asked = trusted(plan.mechanisms(), plan.delta)
     assert kind == "pld"
     theirs = direct(*args)
-    assert plan.epsilon("pld") == pytest.approx(theirs.get_epsilon(asked), rel=1e-9)
+    wider = interval(plan.mechanisms()) > DEFAULT_INTERVAL
+    assert plan.epsilon("pld") == pytest.approx(theirs.get_epsilon(asked), rel=2e-4 if wider else 1e-9)
     assert theirs.get_epsilon(1e-5) <= plan.epsilon("pld")  # a little of delta is set aside for rounding
     moments = direct(*args, accountant=rdp.RdpAccountant).get_epsilon(1e-5)
     assert plan.epsilon("rdp") == pytest.approx(moments, rel=1e-9)

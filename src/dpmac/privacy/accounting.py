@@ -4,8 +4,9 @@ The figure we report is by privacy loss distributions (PLD), composed pessimisti
 so the epsilon is an upper bound, but for floating point: tails are differences of numbers near 1, and a composition
 can miss up to 1e-15 of delta for every release. So a part of delta is set aside for that (:data:`ROUNDOFF`), and where
 it would be a large part the figure is that of the moments accountant in its modern form (RDP), which works with
-logarithms; see :func:`trusted`. RDP stands beside it in any case. dp-accounting is imported on first use, so that a
-command's ``--help`` need not wait for it.
+logarithms; see :func:`trusted`. RDP stands beside it in any case. How the distributions are kept small is in
+:mod:`dpmac.privacy.losses`, and which noise a calibration tries in :mod:`dpmac.privacy.search`. dp-accounting is
+imported on first use, so that a command's ``--help`` need not wait for it.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.privacy.losses import FULL, MEDIUM, QUICK, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian
+from dpmac.privacy.search import Range, UnreachableError, least, limit
 
 Accountant = Literal["pld", "rdp"]
 MIN_MULTIPLIER = 0.01  # below it an epsilon is in the thousands and the accountants lose their footing
 MIN_DELTA = 1e-12
 ROUNDOFF = 1e-14  # of delta, set aside for every release: over ten times what PLDs were seen to miss by rounding
+MULTIPLIERS = Range(2 * MIN_MULTIPLIER, 1e7)  # what a calibration may answer
+ROUGH_ORDERS = (1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 8, 11, 16, 24, 32, 48, 63, 128, 256, 512, 1024)
 UNIT = "one row, there or blank (the number of rows is public)"
-_GRID_POINTS = (
-    500_000  # a PLD that would spread over more points than this is discretised more coarsely (still an upper bound)
-)
 
 
 @dataclass(frozen=True)
@@ -110,84 +112,71 @@ def trusted(mechanisms: Sequence[Mechanism], delta: float) -> tuple[Accountant, 
     return ("pld", delta - spare) if delta > 10 * spare else ("rdp", delta)
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=4096)
 def _epsilon(mechanisms: tuple[Mechanism, ...], delta: float, accountant: Accountant) -> float:
+    return _cost(mechanisms, delta, accountant, FULL)
+
+
+def _cost(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> float:
     released = [m for m in mechanisms if m.count > 0]
+    if accountant not in ("pld", "rdp"):
+        raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
     if not released:
         return 0.0
     if any(m.noise_multiplier == 0 for m in released):
         return math.inf
     if accountant == "pld":
         accountant, delta = trusted(released, delta)
+    if accountant == "rdp":
+        return _moments(released, delta, effort) or gaussian_epsilon(one_gaussian(released, unsampled=True), delta)
+    if all(m.sample_rate == 1.0 for m in released):
+        return gaussian_epsilon(one_gaussian(released), delta)
+    return float(composed(released, effort).get_epsilon_for_delta(delta))
+
+
+def _moments(mechanisms: Sequence[Mechanism], delta: float, effort: Effort) -> float:
+    """By RDP; 0 where it has nothing to say.
+
+    Its moments of a tiny cost are lost in rounding, and it takes one that comes out negative for an epsilon of 0.
+    """
+    from dp_accounting import rdp
+
     with _quiet_absl():
-        fresh = _fresh_accountant(accountant, released)
-        fresh.compose(event_of(released))
+        fresh = rdp.RdpAccountant(ROUGH_ORDERS) if effort is ROUGH else rdp.RdpAccountant()
+        fresh.compose(event_of(mechanisms))
         return float(fresh.get_epsilon(delta))
 
 
-def _fresh_accountant(accountant: Accountant, mechanisms: Sequence[Mechanism]) -> Any:
-    if accountant == "pld":
-        from dp_accounting import pld
-
-        return pld.PLDAccountant(value_discretization_interval=_interval(mechanisms))
-    if accountant == "rdp":
-        from dp_accounting import rdp
-
-        return rdp.RdpAccountant()
-    raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
-
-
-def _interval(mechanisms: Sequence[Mechanism]) -> float:
-    """dp-accounting's default of 1e-4, widened only where a tiny noise would make the grid enormous."""
-    widest = max(10.0 / m.noise_multiplier + 0.5 / m.noise_multiplier**2 for m in mechanisms)
-    return max(1e-4, 2.0 * widest / _GRID_POINTS)
+def _trial(make: Callable[[float], Sequence[Mechanism]], delta: float, effort: Effort, s: float) -> float:
+    """The epsilon of make(s) as a search takes it: on a grid of ``effort``."""
+    return _cost(make(s), delta, "pld", effort)
 
 
 def calibrate(
-    make: Callable[[float], Sequence[Mechanism]], epsilon: float, delta: float, tolerance: float = 1e-4
+    make: Callable[[float], Sequence[Mechanism]], epsilon: float, delta: float, tolerance: float = 2e-4
 ) -> float:
     """The smallest noise multiplier s (within a relative ``tolerance``, from above) with epsilon(make(s)) <= epsilon.
 
-    dp-accounting searches inside a bracket, by the accountant that is trusted there. The value returned has itself
-    been checked to meet the budget: it never under-noises.
+    A search by quicker figures finds where to ask :func:`epsilon_of`, which is asked there once as a rule, and decides.
+    The value returned has itself been checked by it to meet the budget: it never under-noises.
     """
-    import dp_accounting as dpa
-
     epsilon = number("epsilon", epsilon, "give a number above 0", low=0.0, high=1e6, strict=True)
     delta = float(delta)
-    low, high = _bracket(make, epsilon, delta)
-    accountant, asked = trusted(make(low), delta)
-    with _quiet_absl():
-        found = float(
-            dpa.calibrate_dp_mechanism(
-                lambda: _fresh_accountant(accountant, make(low)),
-                lambda s: event_of(make(s)),
-                epsilon,
-                asked,
-                dpa.ExplicitBracketInterval(low, high),
-                tol=0.5 * tolerance * low,
-            )
-        )
-    while epsilon_of(make(found), delta) > epsilon:
-        found *= 1.0 + 0.1 * tolerance
-    return found
-
-
-def _bracket(make: Callable[[float], Sequence[Mechanism]], epsilon: float, delta: float) -> tuple[float, float]:
-    """Noise multipliers around the answer: above the budget at the first and within it at the second."""
-    high = 64.0  # from above: a PLD of much noise is quick, one of little noise is slow
-    while epsilon_of(make(high), delta) > epsilon:
-        high *= 4.0
-        if high > 1e7:
+    start, slope = limit(make, epsilon, delta, MULTIPLIERS), -1.3
+    for effort, within in ((ROUGH, 5 * tolerance), (MEDIUM, 5 * tolerance), (QUICK, tolerance)):
+        try:
+            found = least(functools.partial(_trial, make, delta, effort), epsilon, start, slope, within, MULTIPLIERS)
+        except UnreachableError as end:  # of the search; what follows decides
+            found = (MULTIPLIERS.high if end.above else MULTIPLIERS.low), slope
+        start, slope = found
+    try:
+        return least(lambda s: epsilon_of(make(s), delta), epsilon, start, slope, tolerance, MULTIPLIERS)[0]
+    except UnreachableError as end:
+        if end.above:
             fix = f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps"
-            raise ArgumentError("epsilon", epsilon, fix)
-    low = high / 1.6
-    while epsilon_of(make(low), delta) <= epsilon:
-        high, low = low, low / 1.6
-        if low < 2 * MIN_MULTIPLIER:
+        else:
             fix = "so large a budget asks for almost no noise: lower epsilon, or give inf for no privacy at all"
-            raise ArgumentError("epsilon", epsilon, fix)
-    return low, high
+        raise ArgumentError("epsilon", epsilon, fix) from None
 
 
 def accountant_version() -> str:
