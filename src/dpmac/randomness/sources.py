@@ -1,0 +1,127 @@
+"""The sources of randomness: one that nobody can replay, and one that anybody with the seed can."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpmac.checks import integer
+from dpmac.randomness.chacha import gaussians_on
+from dpmac.randomness.gaussian import gaussians, uniforms
+from dpmac.randomness.streams import AESStream
+
+
+class NoiseSource(Protocol):
+    """Independent standard draws, in double precision. Every call is fresh: one source never repeats itself."""
+
+    @property
+    def seeded(self) -> bool:
+        """True if someone who knows a seed could replay the draws."""
+
+    def uniform(self, count: int) -> Tensor:
+        """``count`` independent draws from [0, 1), on the CPU."""
+
+    def normal(self, shape: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
+        """A tensor of independent draws from N(0, 1)."""
+
+    def spawn(self, purpose: str) -> NoiseSource:
+        """A source whose draws are independent of this one's and of any other purpose's."""
+
+
+class SystemNoise:
+    """The default: a cipher keyed by the operating system's cryptographic generator. Cannot be seeded or replayed.
+
+    Every draw takes a fresh key of 256 bits and forgets it: AES in counter mode on the CPU
+    (:mod:`dpmac.randomness.streams`), ChaCha20 on a CUDA device, where the noise is then made in place
+    (:mod:`dpmac.randomness.chacha`). The source itself holds nothing. So threads and forked processes may share it, and
+    a copy or a pickle of it is as good as a new one. Gaussians are finer than any release shows, far out in the tail
+    as well (:mod:`dpmac.randomness.gaussian`).
+    """
+
+    @property
+    def seeded(self) -> bool:
+        return False
+
+    def uniform(self, count: int) -> Tensor:
+        return uniforms(count, AESStream())
+
+    def normal(self, shape: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
+        count, kind = math.prod(shape), torch.device(device)
+        if kind.type == "cuda":
+            return gaussians_on(kind, count).reshape(tuple(shape))
+        return gaussians(count, AESStream()).reshape(tuple(shape)).to(kind)
+
+    def spawn(self, purpose: str) -> SystemNoise:  # noqa: ARG002 - every draw is independent already
+        return self
+
+    def __repr__(self) -> str:
+        return "SystemNoise()"
+
+
+class SeededNoise:
+    """For research: the same seed gives the same draws on the same kind of device. Never call such a run private.
+
+    Besides being guessable, a seed replays: two runs with one seed on neighbouring tables share their noise, and the
+    difference of the two models shows the row between them.
+    """
+
+    def __init__(self, seed: int, _path: str = "") -> None:
+        self.seed = integer("seed", seed, "give a whole number from 0 to 2**63 - 1", low=0, high=2**63 - 1)
+        self._path = _path
+        self._numpy: np.random.Generator | None = None
+        self._torch: dict[str, torch.Generator] = {}
+
+    @property
+    def seeded(self) -> bool:
+        return True
+
+    def uniform(self, count: int) -> Tensor:
+        return torch.from_numpy(self._on_cpu().random(count))
+
+    def normal(self, shape: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
+        kind = torch.device(device)
+        if kind.type == "cpu":
+            return torch.from_numpy(np.asarray(self._on_cpu().standard_normal(tuple(shape))))
+        return torch.randn(tuple(shape), dtype=torch.float64, device=kind, generator=self._on_device(kind))
+
+    def spawn(self, purpose: str) -> SeededNoise:
+        return SeededNoise(self.seed, f"{self._path}/{purpose}")
+
+    def _key(self) -> int:
+        return int.from_bytes(hashlib.sha256(f"dpmac{self._path}:{self.seed}".encode()).digest(), "big")
+
+    def _on_cpu(self) -> np.random.Generator:
+        if self._numpy is None:  # torch's CPU generator keeps 32 bits of a seed; Philox takes a key of 128
+            self._numpy = np.random.Generator(np.random.Philox(key=self._key() >> 128))
+        return self._numpy
+
+    def _on_device(self, device: torch.device) -> torch.Generator:
+        if str(device) not in self._torch:
+            generator = torch.Generator(device=device)
+            generator.manual_seed(self._key() >> 193)
+            self._torch[str(device)] = generator
+        return self._torch[str(device)]
+
+    def __repr__(self) -> str:
+        return f"SeededNoise(seed={self.seed}{', path=' + self._path if self._path else ''})"
+
+
+def noise_source(random_state: int | None) -> NoiseSource:
+    """Operating-system entropy for ``None``, a replayable generator for a number."""
+    return SystemNoise() if random_state is None else SeededNoise(random_state)
+
+
+def shuffled(count: int, source: NoiseSource) -> Tensor:
+    """0 .. ``count`` - 1 in an order drawn uniformly from all orders. (Keys that meet are drawn again, all of them.)"""
+    while True:
+        keys = source.uniform(count).numpy()
+        order = np.argsort(keys)  # vectorised, unlike torch's sort; it need not be stable, for no two keys are equal
+        ranked = keys[order]
+        if bool((ranked[1:] > ranked[:-1]).all()):
+            return torch.from_numpy(order)

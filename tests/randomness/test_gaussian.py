@@ -1,0 +1,95 @@
+"""From words to laws: the transform against an oracle in exact arithmetic, its tail, and the law of many draws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import torch
+from scipy import special, stats
+
+from dpmac.randomness.gaussian import box_muller, gaussians, uniforms
+from dpmac.randomness.streams import CHUNK, AESStream
+
+LONGEST = math.sqrt(2 * 127 * math.log(2))  # 13.27
+
+
+def transformed(words):
+    """The Gaussians of ``words`` (3, m), and their radii."""
+    out = torch.empty(2, words.shape[1], dtype=torch.float64)
+    box_muller(words.clone(), out)
+    return out, torch.hypot(*out)
+
+
+def expected(lead, rest, turn):
+    """The same in exact arithmetic up to one logarithm, square root, cosine and sine."""
+    lead, rest = lead % 2**63, rest % 2**63
+    u = (lead + (rest + Fraction(1, 2)) / 2**63) / 2**63
+    log = math.log1p(-float(1 - u)) if u > Fraction(1, 2) else math.log(u.numerator) - math.log(u.denominator)
+    radius, angle = math.sqrt(-2 * log), math.pi * turn / 2**63
+    return radius * math.cos(angle), radius * math.sin(angle)
+
+
+def test_extreme_words_give_finite_draws_and_the_tail_ends_where_it_is_said_to():
+    extremes = [0, 1, -1, 2**63 - 1, -(2**63), 2**54, 2**53 - 1, 2**62]
+    words = torch.tensor(list(itertools.product(extremes, repeat=3))).T
+    out, radii = transformed(words)
+    assert out.isfinite().all()
+    assert float(radii.max()) <= LONGEST * (1 + 1e-12)
+    _, ends = transformed(torch.tensor([[0, -(2**63), -1, 2**63 - 1], [0, 0, -1, 0], [0, 7, 0, 0]]))
+    torch.testing.assert_close(ends[:2], torch.full((2,), LONGEST, dtype=torch.float64), rtol=1e-12, atol=0)
+    assert (ends[2:] < 1e-7).all()
+
+
+def test_the_transform_is_that_of_exact_arithmetic():
+    """Leading words of every length, so that each number of bits that the second one adds is tried."""
+    draw = np.random.default_rng(0)
+    words = torch.from_numpy(draw.integers(-(2**63), 2**63 - 1, (3, 64 * 20)))
+    words[0] = (words[0] & (2**63 - 1)) >> torch.arange(64 * 20) % 64
+    out, _ = transformed(words)
+    exact = torch.tensor([expected(*column) for column in words.T.tolist()], dtype=torch.float64).T
+    assert float((out - exact).abs().max()) < 1e-12
+
+
+def test_the_far_tail_is_as_fine_as_the_middle():
+    """Found in review: with 53 bits behind the radius, draws beyond 7 lie further apart than the released grid."""
+    for lead in (1, 3):  # the leading word is nearly zero: a radius near 9.3
+        words = AESStream().words(3 * 20_000).reshape(3, -1)
+        words[0] = lead
+        _, radii = transformed(words)
+        assert float(radii.min()) > 9.1
+        assert float(radii.sort().values.diff().max()) < 1e-3  # not a handful of steps
+        assert len(radii.unique()) > 19_900
+    steps = torch.arange(2**17, 2**17 + 1000)  # neighbouring values of u, 2**-126 apart, near 2**-109
+    _, radii = transformed(torch.stack([torch.zeros_like(steps), steps, torch.zeros_like(steps)]))
+    assert 12.2 < float(radii.min()) < float(radii.max()) < 12.3
+    assert 0 < float(radii.diff().abs().min()) < float(radii.diff().abs().max()) < 2.0**-20
+
+
+def test_a_million_draws_have_the_law_and_ten_million_the_tail():
+    sample = np.concatenate([gaussians(1_000_001, AESStream()).numpy() for _ in range(10)])
+    cells = np.bincount((special.ndtr(sample[:1_000_001]) * 1000).astype(int), minlength=1000)
+    assert stats.chisquare(cells).pvalue > 1e-7
+    for edge in (3.0, 4.0, 4.5, 5.0):
+        for beyond in (sample > edge, sample < -edge):
+            assert stats.binomtest(int(beyond.sum()), len(sample), special.ndtr(-edge)).pvalue > 1e-8
+    assert np.abs(sample).max() < 8  # 1e-8 that a true one is beyond
+
+
+def test_uniforms_use_all_their_53_bits():
+    sample = uniforms(2 * CHUNK + 1, AESStream())
+    assert torch.equal(sample * 2.0**53, (sample * 2.0**53).round())
+    bits = (sample * 2.0**53).long()[:, None] >> torch.arange(53) & 1
+    assert ((bits.double().mean(dim=0) - 0.5).abs() < 6 * 0.5 / math.sqrt(len(sample))).all()
+    assert stats.chisquare(np.bincount((sample.numpy() * 500).astype(int), minlength=500)).pvalue > 1e-7
+
+
+def test_a_given_key_gives_the_same_draws():
+    def drawn(law, count):
+        return law(count, AESStream(iter([bytes(32)] * 2)))
+
+    for law, count in itertools.product((gaussians, uniforms), (0, 1, 5, 70_001, 140_000)):
+        assert torch.equal(drawn(law, count), drawn(law, count))
+        assert drawn(law, count).shape == (count,)
