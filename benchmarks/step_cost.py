@@ -1,53 +1,59 @@
-"""What one private training step costs, side by side in one run: DP-MAC, Opacus's DP-SGD, and torch without privacy.
+"""What one private training step costs, side by side in one run: dpmac, every mode of Opacus, torch, and the floor.
 
-Each contender takes the same number of steps of the paper's MNIST network (60-300-10, batch 1000) and of its USPS
-autoencoder (256-300-100-20-100-300-256, batch 500). A DP-MAC step is whole: it draws its Poisson sample from all rows
-(60,000 and 5,000) by cryptographic randomness, and computes on the places kept free for a larger sample as well. Opacus
-and torch are handed one batch of exactly that size: their sampling is not in their time. Rounds are interleaved and
-the median is taken, so a noisy machine disturbs all alike; read the ratios, not the milliseconds.
+Each contender takes steps of the same network at the same batch size. A step of dpmac is whole: it draws its Poisson
+sample from all rows and its noise from a cipher keyed by the operating system, checks every bound, writes the ledger
+and moves the weights; it computes on the places kept free for a larger sample as well. Opacus and torch are handed one
+batch of exactly that size: their sampling is not in their time. The floor is the matrix products alone. Rounds are
+interleaved and medians taken, so a noisy machine disturbs all alike: read the ratios to torch, not the milliseconds.
 
-    make bench        or        python benchmarks/step_cost.py [--rounds 25]
+    make bench        or        python benchmarks/step_cost.py [--rounds 15] [--device cuda] [--threads 2] [--out FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import statistics
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from dpmac.mac import AdamCoordinates, FirstOrder, FixedPrediction, OptimizerStep, ZStep
+from dpmac.mac import AdamCoordinates, OptimizerStep, ZStep
+from dpmac.mac.zsteps import FixedPrediction
+from dpmac.methods import Gradients
 from dpmac.nets import DenseNetwork, Loss, loss
-from dpmac.privacy import Ledger, PerLayerClip, PoissonSampler, PrivateRows, release
-from dpmac.randomness import SeededNoise, SystemNoise
+from dpmac.privacy import JointClip, Ledger, PoissonSampler, PrivateRows, release
+from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training import Step
 
-CASES = {
-    "MNIST classifier 60-300-10, batch 1000": ((60, 300, 10), "softmax", 1000, 60_000),
-    "USPS autoencoder 256-300-100-20-100-300-256, batch 500": (
-        (256, 300, 100, 20, 100, 300, 256),
-        "squared",
-        500,
-        5_000,
-    ),
+AUTOENCODER = (256, 300, 100, 20, 100, 300, 256)
+CASES: dict[str, tuple[tuple[int, ...], str, int, int]] = {  # sizes, loss, batch, rows
+    "60-300-10, batch 1000": ((60, 300, 10), "softmax", 1000, 60_000),
+    "784-300-10, batch 1000": ((784, 300, 10), "softmax", 1000, 60_000),
+    "784-300-10, batch 4096": ((784, 300, 10), "softmax", 4096, 60_000),
+    "autoencoder, batch 500": (AUTOENCODER, "squared", 500, 5_000),
+    "4 x 1024, batch 256": ((784, 1024, 1024, 1024, 1024, 10), "softmax", 256, 60_000),
+    "table 253-64-2, batch 2000": ((253, 64, 2), "softmax", 2000, 39_000),
 }
 SIGMA, THETA = 1.0, 0.3
+Stepper = Callable[[], None]
 
 
-def dp_mac(network: DenseNetwork, g: Loss, x: Tensor, y: Tensor, batch: int, zstep: ZStep) -> Callable[[], None]:
-    way = Step(network, g, zstep, FirstOrder(), PerLayerClip(THETA))
-    updater = OptimizerStep(lr=1e-3).start(network, 1000)
-    rows, ledger, source = PrivateRows(x, y), Ledger(), SystemNoise()
-    sampler = PoissonSampler(len(x), batch / len(x), source)
+def dpmac(network: DenseNetwork, g: Loss, x: Tensor, y: Tensor, batch: int, zstep: ZStep, s: NoiseSource) -> Stepper:
+    way = Step(network, g, zstep, Gradients(), JointClip(THETA))
+    updater = OptimizerStep(lr=1e-3).start(network, 10**6)
+    rows, ledger = PrivateRows(x, y), Ledger()
+    sampler = PoissonSampler(len(x), batch / len(x), s)
 
     def step() -> None:
-        answer = release(
-            rows.sample(sampler), way.query(), noise_multiplier=SIGMA, source=source, ledger=ledger, divisor=batch
-        )
+        batch_drawn = rows.sample(sampler)
+        answer = release(batch_drawn, way.query(), noise_multiplier=SIGMA, source=s, ledger=ledger, divisor=batch)
         updater.apply(way.polynomials(answer))
 
     return step
@@ -57,11 +63,13 @@ def objective(g: Loss, u: Tensor, y: Tensor) -> Tensor:
     return g.weight * g.value(u, y).sum() / len(y)
 
 
-def opacus(module: nn.Module, g: Loss, x: Tensor, y: Tensor, mode: str) -> Callable[[], None]:
-    from opacus.grad_sample import GradSampleModule
+def opacus(module: nn.Module, g: Loss, x: Tensor, y: Tensor, mode: str) -> Stepper:
+    from opacus.grad_sample import GradSampleModule, GradSampleModuleExpandedWeights
     from opacus.optimizers import DPOptimizer
 
-    wrapped = GradSampleModule(module, loss_reduction="mean", batch_first=True)
+    kind = GradSampleModuleExpandedWeights if mode == "expanded weights" else GradSampleModule
+    more: dict[str, Any] = {"force_functorch": True} if mode == "functorch" else {}
+    wrapped = kind(module, loss_reduction="mean", batch_first=True, **more)
     optimizer = DPOptimizer(
         torch.optim.Adam(wrapped.parameters(), lr=1e-3),
         noise_multiplier=SIGMA,
@@ -78,15 +86,15 @@ def opacus(module: nn.Module, g: Loss, x: Tensor, y: Tensor, mode: str) -> Calla
     return step
 
 
-def opacus_ghost(module: nn.Module, g: Loss, x: Tensor, y: Tensor) -> Callable[[], None] | None:
-    """Opacus's fastest mode. None for squared error: its ghost clipping refuses a loss of many numbers an example."""
+def opacus_ghost(module: nn.Module, g: Loss, x: Tensor, y: Tensor, ghost: bool) -> Stepper | None:
+    """Fast gradient clipping, with or without ghost norms; refuses a loss of many numbers an example."""
     from opacus.grad_sample import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
     if g.name == "squared":
         return None
-    wrapped = GradSampleModuleFastGradientClipping(module, max_grad_norm=THETA, use_ghost_clipping=True)
+    wrapped = GradSampleModuleFastGradientClipping(module, max_grad_norm=THETA, use_ghost_clipping=ghost)
     optimizer = DPOptimizerFastGradientClipping(
         torch.optim.Adam(wrapped.parameters(), lr=1e-3),
         noise_multiplier=SIGMA,
@@ -103,7 +111,7 @@ def opacus_ghost(module: nn.Module, g: Loss, x: Tensor, y: Tensor) -> Callable[[
     return step
 
 
-def plain(module: nn.Module, g: Loss, x: Tensor, y: Tensor) -> Callable[[], None]:
+def plain(module: nn.Module, g: Loss, x: Tensor, y: Tensor) -> Stepper:
     optimizer = torch.optim.Adam(module.parameters(), lr=1e-3)
 
     def step() -> None:
@@ -114,45 +122,92 @@ def plain(module: nn.Module, g: Loss, x: Tensor, y: Tensor) -> Callable[[], None
     return step
 
 
-def contenders(sizes: tuple[int, ...], name: str, batch: int, n: int) -> dict[str, Callable[[], None]]:
-    draw = SeededNoise(0)
-    g = loss(name)
-    rows = draw.normal((n, sizes[0])).float()
-    targets = rows if name == "squared" else torch.eye(sizes[-1])[(draw.uniform(n) * sizes[-1]).long()]
+def floor(sizes: tuple[int, ...], batch: int, device: str) -> Stepper:
+    """The products of one forward and one backward pass, and nothing else."""
+    weights = [torch.randn(b, a, device=device) for a, b in itertools.pairwise(sizes)]
+    inputs = [torch.randn(batch, a, device=device) for a in sizes]
+
+    def step() -> None:
+        for k, w in enumerate(weights):
+            _ = inputs[k] @ w.T
+            _ = inputs[k + 1].T @ inputs[k]
+            if k:
+                _ = inputs[k + 1] @ w
+
+    return step
+
+
+def contenders(sizes: tuple[int, ...], name: str, batch: int, n: int, device: str, slow: bool) -> dict[str, Stepper]:
+    draw, g = SeededNoise(0), loss(name)
+    rows = draw.normal((n, sizes[0])).float().to(device)
+    targets = rows if name == "squared" else torch.eye(sizes[-1], device=device)[(draw.uniform(n) * sizes[-1]).long()]
     x, y = rows[:batch], targets[:batch]
 
     def fresh() -> DenseNetwork:
-        return DenseNetwork(sizes, "relu", source=SeededNoise(1))
+        return DenseNetwork(sizes, "relu", source=SeededNoise(1)).to(device)
 
-    found = {
+    fixed = FixedPrediction()
+    found: dict[str, Stepper | None] = {
         "torch, not private": plain(fresh().plain(), g, x, y),
-        "DP-MAC, fixed prediction": dp_mac(fresh(), g, rows, targets, batch, FixedPrediction()),
-        "DP-MAC, 30 Adam Z-steps (paper)": dp_mac(fresh(), g, rows, targets, batch, AdamCoordinates()),
-        "Opacus DP-SGD, ghost clipping": opacus_ghost(fresh().plain(), g, x, y),
-        "Opacus DP-SGD, hooks": opacus(fresh().plain(), g, x, y, "fast"),
-        "Opacus DP-SGD, hooks, secure_mode": opacus(fresh().plain(), g, x, y, "secure"),
+        "floor: products alone": floor(sizes, batch, device),
+        "dpmac": dpmac(fresh(), g, rows, targets, batch, fixed, SystemNoise()),
+        "dpmac, seeded noise": dpmac(fresh(), g, rows, targets, batch, fixed, SeededNoise(2)),
+        "Opacus, ghost clipping": opacus_ghost(fresh().plain(), g, x, y, True),
     }
+    if slow:
+        found |= {
+            "Opacus, fast gradient clipping": opacus_ghost(fresh().plain(), g, x, y, False),
+            "Opacus, hooks": opacus(fresh().plain(), g, x, y, "hooks"),
+            "Opacus, hooks, secure_mode": opacus(fresh().plain(), g, x, y, "secure"),
+            "Opacus, expanded weights": opacus(fresh().plain(), g, x, y, "expanded weights"),
+            "Opacus, functorch": opacus(fresh().plain(), g, x, y, "functorch"),
+            "dpmac, 30 Adam Z-steps (paper)": dpmac(fresh(), g, rows, targets, batch, AdamCoordinates(), SystemNoise()),
+        }
     return {name: step for name, step in found.items() if step is not None}
+
+
+def timed(steps: dict[str, Stepper], rounds: int, device: str) -> dict[str, float]:
+    """Median milliseconds of each, over interleaved rounds; one that fails is named and left out."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for turn in range(rounds + 2):
+        for name, step in list(steps.items()):
+            start = time.perf_counter()
+            try:
+                step()
+            except Exception as error:
+                print(f"  {name} fails: {str(error).splitlines()[0][:90]}")
+                del steps[name]
+                continue
+            if device != "cpu":
+                torch.cuda.synchronize()
+            if turn >= 2:  # two rounds to warm up
+                times[name].append(time.perf_counter() - start)
+    return {name: 1e3 * statistics.median(values) for name, values in times.items() if values}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=25, help="timed rounds of every contender (default 25)")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--rounds", type=int, default=15, help="timed rounds of every contender (default 15)")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, help="of torch; its own choice otherwise")
+    parser.add_argument("--quick", action="store_true", help="only torch, the floor, dpmac and ghost clipping")
+    parser.add_argument("--cases", nargs="+", help="parts of the cases' names; all otherwise")
+    parser.add_argument("--out", type=Path, help="write the figures as JSON, too")
+    given = parser.parse_args()
+    if given.threads:
+        torch.set_num_threads(given.threads)
+    found: dict[str, dict[str, float]] = {}
     for title, case in CASES.items():
-        steps = contenders(*case)
-        times: dict[str, list[float]] = {name: [] for name in steps}
-        for turn in range(rounds + 2):
-            for name, step in steps.items():
-                start = time.perf_counter()
-                step()
-                if turn >= 2:  # two rounds to warm up
-                    times[name].append(time.perf_counter() - start)
-        medians = {name: statistics.median(values) for name, values in times.items()}
-        print(f"\n{title}  (torch {torch.__version__}, {torch.get_num_threads()} threads, median of {rounds})")
+        if given.cases and not any(part in title for part in given.cases):
+            continue
+        medians = timed(contenders(*case, given.device, not given.quick), given.rounds, given.device)
+        print(f"\n{title}  (torch {torch.__version__}, {given.device}, {torch.get_num_threads()} threads)")
         for name, value in medians.items():
-            ratio = value / medians["DP-MAC, fixed prediction"]
-            print(f"  {name:34s} {1e3 * value:9.2f} ms   {ratio:6.2f} x DP-MAC fixed prediction")
+            print(f"  {name:34s} {value:9.2f} ms   {value / medians['torch, not private']:7.2f} x torch", flush=True)
+        found[title] = medians
+    if given.out:
+        where = {"torch": torch.__version__, "device": given.device, "threads": torch.get_num_threads()}
+        given.out.write_text(json.dumps({**where, "rounds": given.rounds, "milliseconds": found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

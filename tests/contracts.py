@@ -31,14 +31,16 @@ def flat(result):
     """All tensors of a result, in order: of parts, coordinates, tensors, and lists of them."""
     if isinstance(result, torch.Tensor):
         return [result]
-    if isinstance(result, OuterPart | PositionPart):
+    if isinstance(result, OuterPart):
+        return [result.left, result.right, *([] if result.factors is None else [result.factors])]
+    if isinstance(result, PositionPart):
         return [result.left, result.right]
     if isinstance(result, GramPart):
         return [result.weights, result.inputs]
     if isinstance(result, DensePart):
         return [result.values]
     if isinstance(result, Coordinates):
-        return [*result.inputs, *result.targets]
+        return [*result.inputs, *result.targets, *(result.pre_activations or ()), *(result.slopes or ())]
     return [tensor for item in result for tensor in flat(item)]
 
 

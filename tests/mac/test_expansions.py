@@ -10,6 +10,7 @@ from conftest import make_images, make_problem
 from dpmac.mac import AdamCoordinates, FirstOrder
 from dpmac.mac.coordinates import problems_of
 from dpmac.nets import ACTIVATIONS
+from dpmac.nets.layers import with_one
 from dpmac.privacy import OuterPart, PerLayerClip
 from dpmac.privacy.bounds import SLACK
 
@@ -19,7 +20,9 @@ CASES = [(act, "softmax") for act in ACTIVATIONS] + [("tanh", "squared"), ("soft
 def share(part, n):
     """Example n's matrix, built."""
     left, right = part.left[n], part.right[n]
-    return torch.outer(left, right) if isinstance(part, OuterPart) else left.T @ right
+    if isinstance(part, OuterPart):
+        return torch.outer(left, with_one(right) if part.one else right)
+    return left.T @ right
 
 
 def autograd_slopes(problem, coordinates, n):

@@ -10,6 +10,7 @@ from dpmac.checks import ArgumentError
 from dpmac.mac import AdamCoordinates, FixedPrediction, Polynomial, SecondOrder
 from dpmac.mac.coordinates import problems_of
 from dpmac.nets import ACTIVATIONS
+from dpmac.nets.layers import with_one
 
 CASES = [(act, "softmax") for act in ACTIVATIONS] + [("tanh", "squared"), ("softplus", "sigmoid")]
 
@@ -45,7 +46,9 @@ def test_it_equals_autograds_taylor_expansion(hidden, loss_name):
             if layer.loss.name != "softmax":  # whose units share a normaliser; elsewhere the blocks are all there is
                 hidden_rest = hessian - torch.einsum("hij,hk->hikj", diagonal, torch.eye(units, dtype=torch.float64))
                 assert hidden_rest.abs().max() < 1e-9
-            assert torch.allclose(torch.outer(slope.left[n], slope.right[n]), torch.func.grad(loss_of)(at), atol=1e-9)
+            assert torch.allclose(
+                torch.outer(slope.left[n], with_one(slope.right[n])), torch.func.grad(loss_of)(at), atol=1e-9
+            )
             assert float(value.values[n]) == pytest.approx(float(loss_of(at)), abs=1e-12)
             assert float(bend.norms()[n]) == pytest.approx(float(diagonal.norm()), rel=1e-9, abs=1e-12)
 

@@ -11,6 +11,7 @@ from conftest import make_images, make_problem
 from dpmac.mac import FixedPrediction, OptimizerStep
 from dpmac.methods import Gradients
 from dpmac.nets import ACTIVATIONS
+from dpmac.nets.layers import with_one
 from dpmac.privacy import JointClip, Ledger, Normalise, OuterPart, PerLayerClip, Plan, PrivateRows, Unbounded, release
 from dpmac.randomness import SeededNoise
 from dpmac.training import Step, Trainer
@@ -94,7 +95,7 @@ def test_every_examples_parts_are_its_gradient_by_autograd_alone(make, hidden, l
         gradients = torch.autograd.grad(value, parameters)
         for k, part in enumerate(parts):
             left, right = part.left[n], part.right[n]
-            ours = torch.outer(left, right) if isinstance(part, OuterPart) else left.T @ right
+            ours = torch.outer(left, with_one(right)) if isinstance(part, OuterPart) else left.T @ right
             theirs = torch.cat([gradients[2 * k].flatten(1), gradients[2 * k + 1][:, None]], dim=1)
             assert torch.allclose(ours, theirs, rtol=1e-7, atol=1e-10)
             assert float(part.norms()[n]) == pytest.approx(float(theirs.norm()), rel=1e-7, abs=1e-10)

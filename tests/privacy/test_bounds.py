@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dpmac.checks import ArgumentError
 from dpmac.privacy import JointClip, Normalise, OuterPart, Partition, PerLayerClip, Unbounded
 from dpmac.privacy.bounds import SLACK, joint_norms
+from dpmac.privacy.parts import SINGLE_ROOM
 from dpmac.randomness import SeededNoise
 
 BOUNDS = [PerLayerClip(0.5), PerLayerClip((0.2, 3.0)), Normalise(0.01), JointClip(0.7), JointClip((0.1, 2.0))]
@@ -97,7 +98,8 @@ def test_a_share_that_is_not_finite_becomes_zero(bound, bad):
             bounded = bound.apply(parts)
             assert all(torch.isfinite(p.total()).all() for p in bounded)
             assert bounded[0].norms()[4] == 0
-            assert torch.allclose(bounded[0].norms()[others], clean[others], rtol=1e-5)
+            room = SINGLE_ROOM if dtype == torch.float32 else 0.0  # in the norm of a share of single precision
+            assert torch.allclose(bounded[0].norms()[others], clean[others], rtol=1e-5 + room)
 
 
 def test_huge_and_tiny_single_precision_shares_stay_inside():

@@ -11,6 +11,7 @@ import torch
 from conftest import make_images, make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import AdamCoordinates, Averaged, FirstOrder, FixedPrediction, OptimizerStep
+from dpmac.nets.layers import with_one
 from dpmac.privacy import (
     DensePart,
     Entry,
@@ -79,9 +80,9 @@ def test_the_first_step_is_what_the_release_says(make):
     parts = FirstOrder().parts(start, problem.loss, coordinates)
     for k, (old, new) in enumerate(zip(start.weight_layers, run.model.weight_layers, strict=True)):
         clipped = torch.zeros(parts[k].shape, dtype=torch.float64)
-        for left, right in zip(parts[k].left, parts[k].right, strict=True):
-            matrix = torch.outer(left, right) if isinstance(parts[k], OuterPart) else left.T @ right
-            clipped += matrix * min(1.0, 0.3 / float(matrix.norm()))
+        for n, (left, right) in enumerate(zip(parts[k].left, parts[k].right, strict=True)):
+            matrix = torch.outer(left, with_one(right)) if isinstance(parts[k], OuterPart) else left.T @ right
+            clipped += matrix * min(1.0, 0.3 / float(parts[k].norms()[n]))
         weight = 1.0 if k == len(parts) - 1 else 0.5
         assert torch.allclose(old.matrix() - new.matrix(), weight * clipped / 30, atol=1e-5)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,11 +16,15 @@ from dpmac.nets.network import Network, Stage
 class Coordinates:
     """What the Z-step found, per example: stage k is to map ``inputs[k]`` to ``targets[k]``.
 
-    In MAC proper inputs are x, z_1 .. z_K and targets z_1 .. z_K, y. All have a row per example.
+    In MAC proper inputs are x, z_1 .. z_K and targets z_1 .. z_K, y. All have a row per example. A Z-step that has
+    the stages' pre-activations at these inputs hands them on, or even the slopes there (of each stage's loss times its
+    weight), so that they need not be computed again.
     """
 
     inputs: tuple[Tensor, ...]
-    targets: tuple[Tensor, ...]
+    targets: Sequence[Tensor]
+    pre_activations: tuple[Tensor, ...] | None = None
+    slopes: tuple[Tensor, ...] | None = None
 
 
 @dataclass(frozen=True)

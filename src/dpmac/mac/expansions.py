@@ -36,14 +36,27 @@ class Expansion(Protocol):
         """The objective's polynomial of each layer, from an answer whose sums were divided by the batch size."""
 
 
+def weighted_slopes(network: Network, loss: Loss, coordinates: Coordinates) -> list[tuple[Problem, Tensor, Tensor]]:
+    """Every layer problem with the weight layer's inputs and the slope of its loss, times the loss's weight, in u."""
+    if coordinates.slopes is not None:
+        pairs = zip(problems_of(network, loss), coordinates.inputs, coordinates.slopes, strict=True)
+        return [(problem, problem.stage.inputs(z), slope) for problem, z, slope in pairs]
+    return [
+        (problem, inputs, problem.loss.weight * problem.loss.slope(u, target))
+        for problem, inputs, u, target in solved_problems(network, loss, coordinates)
+    ]
+
+
 def solved_problems(
     network: Network, loss: Loss, coordinates: Coordinates
 ) -> list[tuple[Problem, Tensor, Tensor, Tensor]]:
     """Every layer problem with the weight layer's inputs, the pre-activation and the target."""
     found = []
-    for problem, z, target in zip(problems_of(network, loss), coordinates.inputs, coordinates.targets, strict=True):
+    known = coordinates.pre_activations
+    pairs = zip(problems_of(network, loss), coordinates.inputs, coordinates.targets, strict=True)
+    for k, (problem, z, target) in enumerate(pairs):
         inputs = problem.stage.inputs(z)
-        found.append((problem, inputs, problem.stage.layer(inputs), target))
+        found.append((problem, inputs, problem.stage.layer(inputs) if known is None else known[k], target))
     return found
 
 
@@ -60,8 +73,8 @@ class FirstOrder:
     @torch.no_grad()
     def parts(self, network: Network, loss: Loss, coordinates: Coordinates) -> list[Part]:
         return [
-            problem.stage.layer.part(problem.loss.slope(u, target), inputs)
-            for problem, inputs, u, target in solved_problems(network, loss, coordinates)
+            problem.stage.layer.part(slope if problem.loss.weight == 1 else slope / problem.loss.weight, inputs)
+            for problem, inputs, slope in weighted_slopes(network, loss, coordinates)
         ]
 
     def polynomials(self, network: Network, loss: Loss, answer: Mapping[str, Tensor]) -> list[Polynomial]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dpmac.mac import Coordinates, FirstOrder, Polynomial
 from dpmac.mac.coordinates import problems_of
-from dpmac.mac.expansions import solved_problems
+from dpmac.mac.expansions import weighted_slopes
 from dpmac.nets import Loss, Network
 from dpmac.privacy import Part, Partition
 
@@ -35,8 +35,8 @@ class Gradients:
     @torch.no_grad()
     def parts(self, network: Network, loss: Loss, coordinates: Coordinates) -> list[Part]:
         return [
-            problem.stage.layer.part(problem.loss.weight * problem.loss.slope(u, target), inputs)
-            for problem, inputs, u, target in solved_problems(network, loss, coordinates)
+            problem.stage.layer.part(slope, inputs)
+            for problem, inputs, slope in weighted_slopes(network, loss, coordinates)
         ]
 
     def polynomials(self, network: Network, loss: Loss, answer: Mapping[str, Tensor]) -> list[Polynomial]:

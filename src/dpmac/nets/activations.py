@@ -54,7 +54,8 @@ class Activation:
     ``slope_sup`` is the supremum of |f'| over all numbers. The rest may be left out, and what needs it says so:
     ``third(near, u)`` bounds |f'''| on a cell around u whose end nearer to 0 is at distance ``near`` (certified sups);
     ``straight`` says that f(u) = f'(u) u with f' in [0, 1] and f'' = 0 everywhere; ``sups`` are sups over all u;
-    ``working_point`` is where it can carry a code through (:mod:`dpmac.methods.linear_path`).
+    ``working_point`` is where it can carry a code through (:mod:`dpmac.methods.linear_path`); ``quick_back(slopes, u)``
+    is slopes f'(u) in one go.
     """
 
     name: str
@@ -67,6 +68,11 @@ class Activation:
     straight: bool = False
     sups: GlobalSups | None = None
     working_point: WorkingPoint | None = None
+    quick_back: Callable[[Tensor, Tensor], Tensor] | None = None
+
+    def back(self, slopes: Tensor, u: Tensor) -> Tensor:
+        """Slopes in f(u) carried back to u: slopes f'(u)."""
+        return slopes * self.df(u) if self.quick_back is None else self.quick_back(slopes, u)
 
     def __repr__(self) -> str:
         return f"Activation({self.name})"
@@ -78,6 +84,11 @@ def _identity(u: Tensor) -> Tensor:
 
 def _relu_df(u: Tensor) -> Tensor:
     return (u > 0).to(u.dtype)
+
+
+def _relu_back(slopes: Tensor, u: Tensor) -> Tensor:
+    carried: Tensor = torch.ops.aten.threshold_backward(slopes, u, 0)
+    return carried
 
 
 def _sigmoid_df(u: Tensor) -> Tensor:
@@ -176,7 +187,7 @@ IDENTITY = Activation(
 )  # fmt: skip
 RELU = Activation(  # f'(0) = 0, as in torch; f'' = 0
     "relu", torch.relu, _relu_df, torch.zeros_like, nn.ReLU,
-    third=_third_none, straight=True, working_point=WorkingPoint(1.0, 0.0),
+    third=_third_none, straight=True, working_point=WorkingPoint(1.0, 0.0), quick_back=_relu_back,
 )  # fmt: skip
 SOFTPLUS = Activation(
     "softplus", _softplus, torch.sigmoid, _sigmoid_df, nn.Softplus,

@@ -79,6 +79,7 @@ class Network(nn.Module):
         for index, item in enumerate(self._stack):  # the names that nn.Sequential would give
             self.add_module(str(index), item if isinstance(item, Layer) else item.module())
         self._shapes = _shapes(self._stack, self.input_shape)
+        self._stages = self._cut()
         for layer in self.weight_layers:
             layer.draw(source)
 
@@ -91,6 +92,10 @@ class Network(nn.Module):
     @property
     def stages(self) -> list[Stage]:
         """The stack as MAC sees it, input side first."""
+        return list(self._stages)
+
+    def _cut(self) -> tuple[Stage, ...]:
+        """The stack cut up behind every weight layer and its activation."""
         found: list[Stage] = []
         carriers: list[Layer] = []
         for index, item in enumerate(self._stack):
@@ -102,7 +107,7 @@ class Network(nn.Module):
                 carriers = []
             elif isinstance(item, Layer):
                 carriers.append(item)
-        return found
+        return tuple(found)
 
     @property
     def weight_layers(self) -> list[WeightLayer]:

@@ -14,6 +14,7 @@ Shares that are not finite become zero: they would otherwise reach every coordin
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -167,6 +168,4 @@ class Unbounded(Fixed):
 
 def joint_norms(parts: Sequence[Part], scales: Sequence[float]) -> Tensor:
     """Each example's norm of the concatenation of all its shares, share i divided by ``scales[i]``."""
-    stacked = torch.stack([part.norms() / scale for part, scale in zip(parts, scales, strict=True)])
-    norms: Tensor = torch.linalg.vector_norm(stacked, dim=0)  # over the partitions, not over the examples
-    return norms
+    return functools.reduce(torch.hypot, [part.norms() / scale for part, scale in zip(parts, scales, strict=True)])

@@ -25,7 +25,8 @@ would need a discrete Gaussian. The statement lists it among what is not covered
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -43,6 +44,7 @@ from dpmac.randomness import NoiseSource
 
 MAX_ROWS = 4_000_000  # expected rows in a release: the rounding argument in bounds.SLACK counts on it
 PART_TYPES = (OuterPart, DensePart, GramPart, PositionPart)
+_CACHED = 1 << 16  # numbers that a core perturbs at a time, from the draw to the grid: its cache holds them
 _GRID_BITS = 20  # the released grid is 2**-20 of the noise's standard deviation
 
 
@@ -75,7 +77,8 @@ def release(
     sigma = check_multiplier(noise_multiplier)
     scales = _checked_scales(query.partitions, sigma)
     _check_arguments(batch, divisor, micro_batch)
-    totals = _sums(batch, query, scales, source, micro_batch)
+    with _full_precision():
+        totals = _sums(batch, query, scales, source, micro_batch)
     ledger.append(
         Entry(
             label=query.label,
@@ -96,21 +99,40 @@ def _sums(
 ) -> list[Tensor]:
     """Exact sums of the checked parts, in blocks of at most MAX_BLOCK rows whatever the micro-batch is."""
 
-    def zeros() -> list[Tensor]:
-        return [torch.zeros(p.shape, dtype=torch.float64, device=batch.device) for p in query.partitions]
-
     size = block_size(batch.capacity, micro_batch)
-    totals, block, filled = zeros(), zeros(), 0
+    totals: list[Tensor] | None = None
+    block: list[Tensor] | None = None
+    filled = 0
     for rows, real in batch.spend(size, source.spawn("places")):
         if filled + size > MAX_BLOCK:
-            totals, block, filled = [t + b for t, b in zip(totals, block, strict=True)], zeros(), 0
+            totals, block, filled = _added(totals, block), None, 0
         raw = query.parts(*rows)
         _check_kinds(raw, query.partitions, size)
         parts = [part.scaled(real.double()) for part in raw]  # what empty spots contributed is dropped
         _check_promise(parts, query.partitions, scales)
-        block = [b + part.total() for b, part in zip(block, parts, strict=True)]
+        block = _added(block, [part.total() for part in parts])
         filled += size
-    return [t + b for t, b in zip(totals, block, strict=True)]
+    sums = _added(totals, block)
+    assert sums is not None  # a batch has one block at least
+    return sums
+
+
+def _added(one: list[Tensor] | None, other: list[Tensor] | None) -> list[Tensor] | None:
+    """The sums of both, in place; either may be missing."""
+    if one is None or other is None:
+        return other if one is None else one
+    return [a.add_(b) for a, b in zip(one, other, strict=True)]
+
+
+@contextmanager
+def _full_precision() -> Iterator[None]:
+    """Single-precision products as they are: the rounding argument does not hold for TF32 or bfloat16 kernels."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bool) -> Tensor:
@@ -121,9 +143,13 @@ def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bo
     """
     if deviation == 0.0:
         return total
-    grid = 2.0 ** (math.floor(math.log2(deviation)) - _GRID_BITS)
-    noisy = total + deviation * source.normal(total.shape, total.device)
-    snapped = torch.round(noisy / grid) * grid
+    grid = 2.0 ** (math.floor(math.log2(deviation)) - _GRID_BITS)  # a power of two: dividing by it is exact
+    if total.device.type == "cpu":
+        snapped = total.contiguous()
+        for piece in torch.split(snapped.view(-1), _CACHED * torch.get_num_threads()):
+            piece.add_(source.normal(piece.shape), alpha=deviation).div_(grid).round_().mul_(grid)
+    else:
+        snapped = source.normal(total.shape, total.device).mul_(deviation).add_(total).div_(grid).round_().mul_(grid)
     return (snapped + snapped.transpose(-1, -2)) / 2 if symmetric else snapped
 
 

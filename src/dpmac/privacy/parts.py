@@ -3,17 +3,24 @@
 A part never builds a matrix per example. It keeps the factors (an outer product is two vectors), knows the exact
 norm of every example's share from them, can scale every share by its own factor, and can be summed. Summing is what
 turns private numbers into an aggregate, so only :mod:`dpmac.privacy.door` may call :meth:`Part.total`; a test
-walks the package and fails if anything else does. All arithmetic that the guarantee rests on is in double precision.
+walks the package and fails if anything else does. Norms are in double precision, and so are sums but for the chunks of
+:func:`in_chunks`, whose rounding is counted.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+
+CHUNK = 256  # rows in one single-precision product
+GROUP = 8  # such products that are added up in single precision
+SINGLE_ROOM = (2 * CHUNK**2 + CHUNK * GROUP * (GROUP + 1)) * 2.0**-24 * 1.001  # of a share's bound; see in_chunks
+LARGEST = 1e15  # a vector of single precision that is longer is left out
 
 
 class Part(Protocol):
@@ -57,6 +64,18 @@ def norms_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
     return scaled, largest.squeeze(-1)
 
 
+def _single_norms(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Norms of single-precision rows, measured in single precision and never below the true ones.
+
+    Adding d squares in any order is off by d u of their sum, u = 2^-24, and what underflows is below 2^-126 each; what
+    overflows gives infinity.
+    """
+    d = rows.shape[-1]
+    found = torch.linalg.vector_norm(rows, dim=-1).double()
+    norms = found * (1.0 + (d + 4) * 2.0**-24) + math.sqrt(d) * 2.0**-63
+    return norms, torch.ones_like(norms)
+
+
 def largest_entries(rows: Tensor) -> Tensor:
     """The largest absolute entry along the last dimension, kept as a dimension; 1 where it is 0 or not finite."""
     if rows.shape[-1] == 0:
@@ -76,16 +95,24 @@ def kept(values: Tensor, factors: Tensor) -> Tensor:
     return torch.where((factors == 0).reshape(-1, *[1] * (values.dim() - 1)), 0.0, values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OuterPart:
     """Share n is the outer product ``left[n] right[n]^T``: the slope of a dense layer.
 
     Its Frobenius norm is ||left[n]|| ||right[n]||, exactly, at O(d_out + d_in) cost, and the sum of all shares is the
-    one matrix product ``left^T right``.
+    one matrix product ``left^T right``. With ``one`` every right[n] has a 1 behind its last entry, which is not stored:
+    the constant that a bias multiplies.
+
+    Factors are kept beside the vectors and multiplied in when shares are summed, and lengths are measured once: a
+    bound, a mask and the door's check all go over (rows,) numbers. Factors of single precision are summed in single
+    precision, and :meth:`norms` then has the worst rounding of that added to it (:data:`SINGLE_ROOM`).
     """
 
     left: Tensor  # (rows, d_out)
     right: Tensor  # (rows, d_in)
+    one: bool = False
+    factors: Tensor | None = None  # (rows,), of :meth:`scaled`
+    _measured: tuple[Tensor, Tensor, Tensor] | None = field(default=None, repr=False)
 
     @property
     def rows(self) -> int:
@@ -93,17 +120,82 @@ class OuterPart:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.left.shape[1], self.right.shape[1])
+        return (self.left.shape[1], self.right.shape[1] + self.one)
+
+    @property
+    def single(self) -> bool:
+        """Whether the sum is made in single precision."""
+        return self.left.dtype == self.right.dtype == torch.float32
 
     def norms(self) -> Tensor:
-        (left, a), (right, b) = norms_apart(self.left), norms_apart(self.right)
-        return left * right * (a * b)
+        whole = self._lengths()[0]
+        return whole if self.factors is None else torch.where(self.factors == 0, 0.0, whole * self.factors.abs())
 
     def scaled(self, factors: Tensor) -> OuterPart:
-        return OuterPart(times(self.left, factors), kept(self.right, factors))
+        more = factors.double()
+        merged = more if self.factors is None else torch.where(more == 0, 0.0, self.factors * more)
+        return OuterPart(self.left, self.right, self.one, merged, self._lengths())
 
     def total(self) -> Tensor:
-        return self.left.double().T @ self.right.double()
+        whole, left, right = self._lengths()
+        factors = torch.ones_like(whole) if self.factors is None else self.factors
+        unfit = ~torch.isfinite(whole)
+        if self.single:  # beyond LARGEST, single precision could overflow on the way
+            unfit |= (left * factors.abs() > LARGEST) | (right > LARGEST)
+        slopes, inputs = self.left, self.right
+        if bool(unfit.any()):  # 0 * inf must not reach a sum
+            factors = torch.where(unfit, 0.0, factors)
+            slopes, inputs = kept(slopes, factors), kept(inputs, factors)
+        if self.single:
+            return in_chunks(slopes * factors.float().unsqueeze(1), inputs, self.one)
+        return _product(slopes.double() * factors.unsqueeze(1), inputs.double(), self.one)
+
+    def _lengths(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The norm of every share, without its factor, and of its two vectors: measured once."""
+        if self._measured is None:
+            measure = _single_norms if self.single else norms_apart
+            (left, a), (right, b) = measure(self.left), measure(self.right)
+            if self.one:
+                right, b = torch.hypot(right * b, torch.ones_like(right)), torch.ones_like(b)
+            whole = left * right * (a * b)
+            found = (whole * (1.0 + SINGLE_ROOM) if self.single else whole, left * a, right * b)
+            object.__setattr__(self, "_measured", found)
+            return found
+        return self._measured
+
+
+def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
+    """left^T [right; 1] of single-precision factors: products of CHUNK rows, added up in single precision GROUP at a
+    time, and those in double precision.
+
+    With every share within its bound, in units of that bound and u = 2^-24: a chunk's product is off by
+    gamma_CHUNK sum_n |left[n]| |right[n]|^T at most in every entry (gamma_k = k u / (1 - k u), in whatever order a
+    kernel adds), so by CHUNK^2 u in norm; the j-th addition of a group by j CHUNK u. Only the chunk of the row that
+    comes or goes, and the additions behind it, can round differently: twice that is :data:`SINGLE_ROOM`.
+    """
+    width = right.shape[1]
+    if left.device.type != "cpu":  # one launch for all chunks
+        spare = -len(left) % CHUNK
+        a, b = (F.pad(t, (0, 0, 0, spare)).reshape(-1, CHUNK, t.shape[1]) for t in (left, right))
+        total = F.pad(torch.bmm(a.transpose(1, 2), b).sum(dim=0, dtype=torch.float64), (0, int(one)))
+    else:
+        total = torch.zeros(left.shape[1], width + one, dtype=torch.float64)
+        sums, more = (torch.empty(left.shape[1], width) for _ in range(2))
+        for first in range(0, len(left), CHUNK * GROUP):
+            for start in range(first, min(first + CHUNK * GROUP, len(left)), CHUNK):
+                rows = slice(start, start + CHUNK)
+                torch.mm(left[rows].T, right[rows], out=sums if start == first else more)
+                _ = sums if start == first else sums.add_(more)
+            _ = total[:, :width].copy_(sums) if first == 0 else total[:, :width].add_(sums)
+    if one:
+        total[:, -1] = left.sum(dim=0, dtype=torch.float64)
+    return total
+
+
+def _product(left: Tensor, right: Tensor, one: bool) -> Tensor:
+    """left^T [right; 1] in double precision."""
+    total = left.T @ right
+    return torch.cat([total, left.sum(dim=0).unsqueeze(1)], dim=1) if one else total
 
 
 @dataclass(frozen=True)

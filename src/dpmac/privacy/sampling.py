@@ -186,13 +186,15 @@ class PrivateRows:
 def _gathered(columns: tuple[Tensor, ...], row_at: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
     """The rows ``row_at`` of every column, zeros where there is none, and the mask of those that are there."""
     real = row_at >= 0
-    chosen = row_at.clamp(min=0)
+    empty, chosen = ~real, row_at.clamp(min=0)
 
     def gather(column: Tensor) -> Tensor:
         if len(column) == 0:  # every place of the table is blank
             return column.new_zeros(len(row_at), *column.shape[1:])
-        rows = column[chosen]
-        return torch.where(real.reshape(-1, *[1] * (rows.dim() - 1)), rows, 0)
+        rows = column.index_select(0, chosen)
+        if rows.device.type == "cpu":
+            return rows.index_fill_(0, torch.nonzero(empty).flatten(), 0)
+        return rows.masked_fill_(empty.reshape(-1, *[1] * (rows.dim() - 1)), 0)
 
     return tuple(gather(column) for column in columns), real
 

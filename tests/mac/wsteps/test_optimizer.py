@@ -35,7 +35,7 @@ def test_it_does_what_the_torch_optimiser_does(optimizer, make):
             layer.bias.grad = polynomial.slope[:, -1].clone()
         plain.step()
     for ours, theirs in zip(problem.network.parameters(), twin.parameters(), strict=True):
-        assert torch.equal(ours, theirs)
+        assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-12)  # torch's one-pass kernel rounds otherwise
         assert ours.grad is None
 
 

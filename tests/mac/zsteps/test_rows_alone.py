@@ -58,7 +58,7 @@ def test_changing_one_row_changes_only_that_rows_coordinates(zstep, dtype):
             changed[7] = x[7].sign() * value
             targets[7] = y[7].roll(1)
             after = solve(problem, zstep, changed, targets)
-            for p, q in zip(before.inputs + before.targets, after.inputs + after.targets, strict=True):
+            for p, q in zip((*before.inputs, *before.targets), (*after.inputs, *after.targets), strict=True):
                 assert torch.equal(p[others], q[others])
             assert not torch.equal(before.targets[0][7], after.targets[0][7])
             for part in Normalise().apply(FirstOrder().parts(problem.network, problem.loss, after)):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from dpmac.checks import integer, number
+from dpmac.mac.optimizers import optimizer_for
 from dpmac.mac.polynomial import Polynomial
 from dpmac.mac.wsteps.base import Schedule, constant
 from dpmac.nets.network import Network
@@ -41,7 +42,7 @@ class OptimizerUpdater:
 
     def __init__(self, step: OptimizerStep, network: Network, steps: int) -> None:
         self._network, self._inner = network, step.inner_steps
-        self.optimizer = step.optimizer(network.parameters(), lr=step.lr, **step.options)
+        self.optimizer = optimizer_for(step.optimizer, network.parameters(), lr=step.lr, **step.options)
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda index: step.schedule(min(index / max(steps, 1), 1.0))
         )

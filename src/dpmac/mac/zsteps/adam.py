@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from dpmac.mac.coordinates import Coordinates, Problem, forward_values, problems_of
+from dpmac.mac.optimizers import optimizer_for
 from dpmac.mac.zsteps.base import check_descent
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
@@ -37,7 +38,7 @@ class AdamCoordinates:
         zs = [value.clone() for value in values]
         if zs:
             first = values[0]  # f_1(W_1 x) does not move during the Z-step
-            optimizer = self.optimizer(zs, lr=self.lr)  # type: ignore[call-arg]
+            optimizer = optimizer_for(self.optimizer, zs, lr=self.lr)
             for _ in range(self.steps):
                 for z, gradient in zip(zs, self._gradients(problems, first, zs, y), strict=True):
                     z.grad = gradient
@@ -53,7 +54,7 @@ class AdamCoordinates:
             stage = problem.stage
             u = stage.pre_activation(zs[k - 1])
             residual = self.mu * (zs[k] - stage.activation.f(u))
-            gradients[-1].sub_(stage.back(residual * stage.activation.df(u), zs[k - 1]))
+            gradients[-1].sub_(stage.back(stage.activation.back(residual, u), zs[k - 1]))
             gradients.append(residual)
         last = problems[-1]
         slope = last.loss.weight * last.loss.slope(last.stage.pre_activation(zs[-1]), y)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from dpmac.mac.coordinates import Coordinates, Problem, problems_of
+from dpmac.mac.optimizers import optimizer_for
 from dpmac.mac.zsteps.base import check_descent
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
@@ -47,7 +48,7 @@ class ErrorCoordinates:
         problems = problems_of(network, loss)
         errors = [x.new_zeros((len(x), *problem.stage.shape)) for problem in problems[:-1]]
         if errors:
-            optimizer = self.optimizer(errors, lr=self.lr)  # type: ignore[call-arg]
+            optimizer = optimizer_for(self.optimizer, errors, lr=self.lr)
             for _ in range(self.steps):
                 for error, gradient in zip(errors, self._gradients(problems, errors, x, y), strict=True):
                     error.grad = gradient
@@ -63,7 +64,7 @@ class ErrorCoordinates:
         for k in range(len(errors) - 1, -1, -1):
             carried = problems[k + 1].stage.back(slopes, states[k])
             gradients.insert(0, self.mu * errors[k] + carried)
-            slopes = carried * problems[k].stage.activation.df(us[k])
+            slopes = problems[k].stage.activation.back(carried, us[k])
         return gradients
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,10 +32,32 @@ class FixedPrediction:
     def solve(self, network: Network, loss: Loss, x: Tensor, y: Tensor) -> Coordinates:
         us, values = forward_values(network, x)
         problems = problems_of(network, loss)
-        targets: list[Tensor] = [y]
         slopes = loss.weight * loss.slope(us[-1], y)
+        known, errors = [slopes], list[Tensor]()
         for k in range(len(values) - 1, -1, -1):
             error = problems[k + 1].stage.back(slopes, values[k])
-            targets.insert(0, values[k] - self.gamma * error)
-            slopes = error * problems[k].stage.activation.df(us[k])
-        return Coordinates(inputs=(x, *values), targets=tuple(targets))
+            errors.insert(0, error)
+            slopes = problems[k].stage.activation.back(error, us[k])
+            known.insert(0, slopes if self.gamma == 1 else self.gamma * slopes)
+        return Coordinates((x, *values), Targets(values, errors, self.gamma, y), tuple(us), tuple(known))
+
+
+@dataclass(frozen=True)
+class Targets(Sequence[Tensor]):
+    """z_k = value - gamma error, k = 1 .. K, and y; made when they are asked for, since slopes alone need none."""
+
+    values: list[Tensor]
+    errors: list[Tensor]
+    gamma: float
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.values) + 1
+
+    def __getitem__(self, k: Any) -> Any:
+        if isinstance(k, slice):
+            return [self[i] for i in range(*k.indices(len(self)))]
+        if not -len(self) <= k < len(self):
+            raise IndexError(k)
+        k %= len(self)
+        return self.y if k == len(self.values) else torch.sub(self.values[k], self.errors[k], alpha=self.gamma)

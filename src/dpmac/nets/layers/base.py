@@ -78,8 +78,10 @@ class WeightLayer(Layer):
 
     def matrix(self) -> Tensor:
         """Weights and bias as one matrix in double precision, the bias in the last column."""
-        weight = self.weight.detach().flatten(1)
-        return torch.cat([weight, self.bias.detach().unsqueeze(1)], dim=1).double()
+        matrix = torch.empty(self.matrix_shape, dtype=torch.float64, device=self.weight.device)
+        matrix[:, :-1] = self.weight.detach().flatten(1)
+        matrix[:, -1] = self.bias.detach()
+        return matrix
 
     @torch.no_grad()
     def write(self, matrix: Tensor) -> None:
@@ -89,9 +91,8 @@ class WeightLayer(Layer):
 
     def write_gradient(self, matrix: Tensor) -> None:
         """Set the gradients from such a matrix, for a torch optimiser."""
-        exact = matrix.to(self.weight.dtype)
-        self.weight.grad = exact[:, :-1].reshape(self.weight.shape).contiguous()
-        self.bias.grad = exact[:, -1].contiguous()
+        self.weight.grad = torch.empty_like(self.weight).copy_(matrix[:, :-1].reshape(self.weight.shape))
+        self.bias.grad = torch.empty_like(self.bias).copy_(matrix[:, -1])
 
     @torch.no_grad()
     def draw(self, source: NoiseSource) -> None:

@@ -40,7 +40,7 @@ class Dense(WeightLayer):
         return slopes @ self.weight
 
     def part(self, slopes: Tensor, inputs: Tensor) -> OuterPart:
-        return OuterPart(slopes, with_one(inputs))
+        return OuterPart(slopes, inputs, one=True)
 
     def curvature_part(self, bends: Tensor, inputs: Tensor) -> GramPart:
         return GramPart(bends, with_one(inputs))
