@@ -48,7 +48,7 @@ FRAME = pd.DataFrame(
 
 def pieces(u, bins):
     """The formula, one number at a time."""
-    return [min(max(bins * u - k, 0.0), 1.0) for k in range(bins)]
+    return [(min(max(bins * u - k, 0.0), 1.0) - 0.5) / 2 for k in range(bins)]
 
 
 def numbers_by_hand(value, low, high, bins):
@@ -87,9 +87,9 @@ def test_numbers_are_scaled_clipped_and_cut_into_pieces(bins):
 def test_the_pieces_of_a_number_add_up_to_its_place():
     values = np.linspace(0, 10, 41)[:, None]
     made = TableEncoder(Schema({"a": Number(0, 10)}), 5).transform(values)
-    assert np.allclose(made[:, 1:].sum(axis=1) / 5, values[:, 0] / 10)
-    assert made[:, 1:].min() == 0
-    assert made[:, 1:].max() == 1
+    assert np.allclose((2 * made[:, 1:] + 0.5).sum(axis=1) / 5, values[:, 0] / 10)
+    assert made[:, 1:].min() == -0.25
+    assert made[:, 1:].max() == 0.25
 
 
 def test_categories_are_pandas_dummies_with_a_place_for_others():

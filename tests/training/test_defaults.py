@@ -1,8 +1,9 @@
-"""The rule of the defaults: public numbers in, sane numbers out, for any table."""
+"""The rule of the defaults: public numbers in, sane numbers out, for any table and budget."""
 
 from __future__ import annotations
 
 import inspect
+import math
 
 import pytest
 from hypothesis import example, given
@@ -10,42 +11,71 @@ from hypothesis import strategies as st
 
 from dpmac.privacy import Plan
 from dpmac.privacy.plan import check_delta
-from dpmac.training.defaults import defaults_for, safe_delta
+from dpmac.training.defaults import HEARD, NUMBERS, clarity, defaults_for, safe_delta, schedule_for
 
 SIZES = st.integers(1, 9).flatmap(lambda digits: st.integers(10 ** (digits - 1), 10**digits)).map(lambda n: max(n, 2))
+NOISES = st.floats(0.3, 1e4)
 
 
-def test_the_rule_asks_for_the_number_of_rows_and_the_task_alone():
-    assert list(inspect.signature(defaults_for).parameters) == ["n", "regression"]
+def plan_of(n, sigma):
+    cut = schedule_for(n)
+    return Plan(n, cut.batch_size, cut.steps, sigma, safe_delta(n))
+
+
+def test_the_rule_asks_for_public_numbers_alone():
+    assert list(inspect.signature(schedule_for).parameters) == ["n"]
+    assert list(inspect.signature(defaults_for).parameters) == ["plan", "regression", "hidden"]
     assert list(inspect.signature(safe_delta).parameters) == ["n"]
-    for n in (300, 50_000):
-        assert defaults_for(n, regression=True) == defaults_for(n, regression=True)
-        assert defaults_for(n, regression=True) != defaults_for(n, regression=False)
 
 
-@given(SIZES, SIZES, st.booleans())
-@example(2, 3, True)
-@example(9_999, 10_000, False)
-@example(10**9 - 1, 10**9, False)
-def test_steps_and_batches_are_within_sense_and_grow_with_the_rows(n, other, regression):
+@given(SIZES, SIZES)
+@example(2, 3)
+@example(19_999, 20_001)
+@example(39_999, 40_001)
+@example(10**9 - 1, 10**9)
+def test_steps_and_batches_are_within_sense_and_grow_with_the_rows(n, other):
     n, other = sorted((n, other))
-    few, many = defaults_for(n, regression=regression), defaults_for(other, regression=regression)
-    for size, usual in ((n, few), (other, many)):
-        assert 0 < usual.batch_size <= size
-        assert 100 <= usual.steps <= 1000
-        assert all(units >= 1 for units in usual.hidden)
-        assert 0 < usual.average < 1
-        assert min(usual.learning_rate, usual.threshold) > 0
-        Plan(size, usual.batch_size, usual.steps, 1.0, safe_delta(size))  # what it gives can be planned
+    few, many = schedule_for(n), schedule_for(other)
+    for size, cut in ((n, few), (other, many)):
+        assert 0 < cut.batch_size <= min(size, 8192)
+        assert 200 <= cut.steps <= 1000
     assert few.steps <= many.steps
     assert few.batch_size <= many.batch_size
-    assert sum(few.hidden) <= sum(many.hidden)
 
 
-def test_few_rows_get_a_linear_classifier_and_many_a_hidden_layer():
-    assert defaults_for(9_999, regression=False).hidden == ()
-    assert defaults_for(10_000, regression=False).hidden == (64,)
-    assert defaults_for(9_999, regression=True).hidden == (32,)
+@given(SIZES, NOISES, NOISES, st.booleans(), st.sampled_from([None, (), (8,)]))
+@example(2, 0.3, 1e4, True, None)
+@example(300, 30.0, 40.0, False, None)
+def test_the_less_noise_the_more_is_dared(n, sigma, other, regression, hidden):
+    """Network, rate and threshold grow with what can be heard, and stay within sense at both ends."""
+    quiet, loud = sorted((sigma, other))
+    much, little = (defaults_for(plan_of(n, s), regression=regression, hidden=hidden) for s in (quiet, loud))
+    assert sum(little.hidden) <= sum(much.hidden)
+    for found in (much, little):
+        assert 0 < found.learning_rate <= 0.05
+        assert 0.05 <= found.threshold <= 6.0
+        assert 0 < found.average < 1
+        assert hidden is None or found.hidden == hidden
+    if bool(little.hidden) == bool(much.hidden):
+        assert little.learning_rate <= much.learning_rate
+        assert little.threshold <= much.threshold
+
+
+def test_clarity_is_the_threshold_over_the_noise_on_the_average():
+    """By hand: T releases of b rows in the mean, each with noise sigma, averaged: 1 / (sigma / (b sqrt(T)))."""
+    plan = Plan(1000, 100.0, 400, 5.0, 1e-5)
+    noise_on_average = 5.0 / 100.0 / math.sqrt(400)
+    assert clarity(plan) == pytest.approx(1 / noise_on_average)
+    assert math.isinf(clarity(plan.with_noise(0.0)))
+
+
+@pytest.mark.parametrize(("regression", "edge"), [(False, HEARD), (True, NUMBERS)])
+def test_a_hidden_layer_where_enough_is_heard(regression, edge):
+    cut = schedule_for(20_000)
+    sigma = cut.batch_size * math.sqrt(cut.steps) / edge
+    assert defaults_for(plan_of(20_000, sigma * 0.999), regression=regression).hidden == (64,)
+    assert defaults_for(plan_of(20_000, sigma * 1.001), regression=regression).hidden == ()
+    assert defaults_for(plan_of(20_000, 0.0), regression=regression).hidden == (64,)  # without noise
 
 
 @given(SIZES)

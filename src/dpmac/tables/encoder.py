@@ -23,6 +23,7 @@ from dpmac.tables.frames import cells
 from dpmac.tables.schema import Schema
 
 WIDE = 20.0  # a number whose range is wider than this is also given on a logarithmic scale
+CODE = 0.5  # the span of a piecewise-linear code
 _BLOCK = 4096  # rows that are transformed at a time: what fits a cache is quicker
 
 
@@ -30,8 +31,9 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
     """The rows of a table with a public ``schema`` as inputs within [-1, 1]; never NaN, whatever the cells are.
 
     A number becomes its place u in the range, clipped and scaled to [-1, 1], and ``bins`` piecewise-linear codes
-    clip(bins u - k, 0, 1), k = 0 .. bins - 1, of which a linear layer makes any function with that many pieces. A range
-    wider than 20 gives the same once more of log(1 + value - low). A category becomes a one-hot code with a place
+    (clip(bins u - k, 0, 1) - 1/2) / 2, k = 0 .. bins - 1, of which a linear layer makes any function with that many
+    pieces. (About 0 and within a quarter, so that a column's many codes weigh about as much as a category's one.) A
+    range wider than 20 gives the same once more of log(1 + value - low). A category becomes a one-hot code with a place
     for any other value. A column that may be missing has a flag. A missing cell is zeros and its flag, if there is one.
     """
 
@@ -152,8 +154,8 @@ def _write(column: Column, code: Tensor, bins: int, inputs: Tensor) -> None:
         for scale, place in enumerate(_places(column, torch.where(there, code, column.low))):
             first = scale * (bins + 1)
             inputs[:, first] = torch.where(there, 2 * place - 1, 0.0)
-            u = torch.where(there, place, 0.0)[:, None]  # the codes of the lower end are zeros
-            inputs[:, first + 1 : first + 1 + bins] = (bins * u - steps).clamp_(0.0, 1.0)
+            pieces = (bins * place[:, None] - steps).clamp_(0.0, 1.0).sub_(0.5).mul_(CODE)
+            inputs[:, first + 1 : first + 1 + bins] = torch.where(there[:, None], pieces, 0.0)
     if column.missing:
         inputs[:, -1] = ~there
 
