@@ -161,34 +161,3 @@ def test_an_interruption_ends_with_one_line(run, monkeypatch):
 
     monkeypatch.setattr(cli, "app", interrupted)
     assert run("demo") == (130, "", "dpmac: interrupted\n")
-
-
-def test_demo_end_to_end(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, out, _ = run("demo", "--epochs", "4", "--out", "out")
-    assert code == 0
-    assert "private (DP-MAC)" in out
-    assert "same network, not private" in out
-    assert "Privacy statement" in out
-    (folder,) = (tmp_path / "out").iterdir()
-    assert folder.name in out.replace("\n", "")
-    for name in ("model.safetensors", "front.safetensors", "ledger.jsonl"):
-        assert name in out
-    result = json.loads((folder / "result.json").read_text())
-    for name in ("test_accuracy", "test_accuracy_not_private"):  # fresh noise, few epochs: either may come out ahead
-        assert 0.4 < result[name] <= 1
-    statement = json.loads((folder / "statement.json").read_text())
-    assert statement["private"]
-    assert statement["epsilon"] <= 2.0
-    assert not statement["seeded"]
-    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
-    ledger = dpmac.Ledger.load(folder / "ledger.jsonl")
-    assert ledger.epsilon(1e-5) == statement["epsilon"]
-
-
-def test_a_bad_demo_writes_nothing(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, _, err = run("demo", "--epsilon", "-1", "--out", "out")
-    assert code == 2
-    assert "epsilon=-1.0" in err
-    assert not (tmp_path / "out").exists()

@@ -54,6 +54,8 @@ def test_list_shows_every_set_and_how_to_get_it(run, tmp_path, monkeypatch):
     code, out, err = run("list")
     assert (code, err) == (0, "")
     lines = {name: next(line for line in out.splitlines() if f" {name} " in line) for name in CATALOGUE}
+    assert "8,000 + 2,000" in lines["adult"]
+    assert "dpmac/data/tables" in lines["adult"]
     assert "1,437 + 360" in lines["digits"]
     assert "sklearn/datasets/data" in lines["digits"]
     assert "60,000 + 10,000" in lines["mnist"]
@@ -78,7 +80,7 @@ def test_path_of_digits_and_of_nothing(run, tmp_path):
 
 @pytest.mark.parametrize("command", ["path", "fetch"])
 def test_an_unknown_name_ends_with_one_clear_line(command, run):
-    wanted = "dpmac: name='imagenet': give one of digits, mnist, fashion-mnist, usps\n"
+    wanted = "dpmac: name='imagenet': give one of adult, digits, mnist, fashion-mnist, usps\n"
     assert run(command, "imagenet") == (2, "", wanted)
 
 

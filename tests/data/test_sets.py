@@ -107,7 +107,7 @@ def _all_digits():
 
 
 def test_the_catalogue_is_sound():
-    assert list(CATALOGUE) == ["digits", "mnist", "fashion-mnist", "usps"]
+    assert list(CATALOGUE) == ["adult", "digits", "mnist", "fashion-mnist", "usps"]
     for name, entry in CATALOGUE.items():
         assert isinstance(entry, Listing)
         assert entry.name == name
@@ -115,7 +115,7 @@ def test_the_catalogue_is_sound():
         assert all(mirror.startswith("https://") and mirror.endswith("/") for mirror in entry.mirrors)
         assert all(re.fullmatch("[0-9a-f]{64}", file.sha256) and file.size > 0 for file in entry.files)
     for name in ("MNIST", "", None, 3, ["mnist"]):
-        with pytest.raises(ArgumentError, match=r"name=.*: give one of digits, mnist, fashion-mnist, usps"):
+        with pytest.raises(ArgumentError, match=r"name=.*: give one of adult, digits, mnist, fashion-mnist, usps"):
             dpmac.data.load(name)
 
 

@@ -1,28 +1,49 @@
-"""``dpmac budget``: what a training run costs, or how much noise a budget needs."""
+"""``dpmac budget``: what a training run costs, how much noise a budget needs, and what an estimator would do."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+import math
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpmac.checks import ArgumentError
 
 if TYPE_CHECKING:
+    from dpmac.cli.usual import Usual
+    from dpmac.privacy import Mechanism
     from dpmac.privacy.plan import Plan
+
+USUAL_EPSILON = 2.0  # an estimator's
+USUAL_DELTA = 1e-5  # of a run whose batch size was given
 
 
 def budget(
     n: Annotated[int, typer.Option("--n", help="Number of training examples.")],
-    batch_size: Annotated[float, typer.Option(help="Expected size of a Poisson batch.")],
+    batch_size: Annotated[
+        float | None,
+        typer.Option(help="Expected size of a Poisson batch. Left out: all that an estimator would do by itself."),
+    ] = None,
     epochs: Annotated[float | None, typer.Option(help="Expected passes over the data. Or give --steps.")] = None,
     steps: Annotated[int | None, typer.Option(help="Number of training steps, instead of --epochs.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Budget to meet. Or give --noise-multiplier.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Budget to meet; 2 if an estimator is planned. Or give --noise-multiplier."),
+    ] = None,
     noise_multiplier: Annotated[
         float | None, typer.Option(help="Noise of each step over its sensitivity: asks what that costs.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Chance that the guarantee does not cover; below 1/n.")] = 1e-5,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help="Chance that the guarantee does not cover; below 1/n. Left out: an estimator's own, or 1e-5 with "
+            "--batch-size."
+        ),
+    ] = None,
+    regression: Annotated[
+        bool, typer.Option("--regression/--classification", help="Which estimator to plan, without --batch-size.")
+    ] = False,
     also_gaussian: Annotated[
         list[float] | None,
         typer.Option(
@@ -33,39 +54,103 @@ def budget(
 ) -> None:
     """Plan a run: the noise that meets a budget, or the epsilon of a given noise.
 
-    Both figures count every step and every [bold]--also-gaussian[/bold] release, for one row, there or blank (the
+    With [bold]--n[/bold] alone: all that an estimator would do with so many rows if it were told nothing else, by the
+    rule of dpmac.training.defaults, and its noise. A classifier spends a part of the budget on recalibrating its
+    probabilities, a regressor on measuring its residuals; it is counted.
+
+    With [bold]--batch-size[/bold]: a training run of your own, and nothing else.
+
+    All figures count every step and every [bold]--also-gaussian[/bold] release, for one row, there or blank (the
     number of rows is public). epsilon (PLD) is the one to quote; RDP, the moments accountant, is older and looser.
 
     [bold]Examples[/bold]
+
+      dpmac budget --n 8000
+
+      dpmac budget --n 50000 --epsilon 0.5 --regression
 
       dpmac budget --n 60000 --batch-size 1000 --epochs 30 --epsilon 2
 
       dpmac budget --n 60000 --batch-size 1000 --epochs 30 --noise-multiplier 2.8 --also-gaussian 8 --json
     """
     from dpmac.privacy.accounting import Mechanism
+
+    if epsilon is not None and math.isinf(epsilon):
+        raise ArgumentError("--epsilon", epsilon, "give a number above 0: without a budget there is nothing to plan")
+    before = tuple(Mechanism(s, label="one-off release") for s in also_gaussian or ())
+    if any(m.noise_multiplier <= 0 for m in before):
+        raise ArgumentError("--also-gaussian", also_gaussian, "give noise multipliers above 0")
+    if batch_size is None:
+        if noise_multiplier is not None:
+            fix = "give --batch-size too; an estimator takes a budget, --epsilon"
+            raise ArgumentError("--noise-multiplier", noise_multiplier, fix)
+        usual, plan = _usual(n, epsilon, delta, regression, (steps, epochs), before)
+        answer = {**budget_of(plan), **_more(usual, plan)}
+    else:
+        chosen = USUAL_DELTA if delta is None else delta
+        usual, plan = None, _own(n, batch_size, (steps, epochs), epsilon, noise_multiplier, chosen, before)
+        answer = budget_of(plan)
+    if as_json:
+        typer.echo(json.dumps(answer, allow_nan=False, default=str))
+        return
+    _show(answer, usual)
+
+
+def _usual(
+    n: int,
+    epsilon: float | None,
+    delta: float | None,
+    regression: bool,
+    length: tuple[int | None, float | None],
+    before: tuple[Mechanism, ...],
+) -> tuple[Usual, Plan]:
+    """What an estimator would do, and its plan; ``length`` (steps, epochs) is its own if neither is given."""
+    from dpmac.checks import number
+    from dpmac.cli.usual import usual_for
+    from dpmac.privacy.plan import Plan
+
+    wanted = USUAL_EPSILON if epsilon is None else epsilon
+    number("epsilon", wanted, "give a number above 0 (0.5 to 8 is usual)", low=5e-324)
+    usual = usual_for(n, epsilon=wanted, delta=delta, regression=regression)
+    steps, epochs = (usual.schedule.steps, None) if length == (None, None) else length
+    releases = before if usual.after is None else (*before, usual.after)
+    plan = Plan.for_budget(
+        epsilon=wanted,
+        delta=usual.delta,
+        n=n,
+        batch_size=usual.schedule.batch_size,
+        steps=steps,
+        epochs=epochs,
+        before=releases,
+    )
+    return usual, plan
+
+
+def _own(
+    n: int,
+    batch_size: float,
+    length: tuple[int | None, float | None],
+    epsilon: float | None,
+    noise_multiplier: float | None,
+    delta: float,
+    before: tuple[Mechanism, ...],
+) -> Plan:
+    """A training run by itself: the plan that meets a budget, or has the noise that was given."""
     from dpmac.privacy.plan import Plan, steps_for
 
     if (epsilon is None) == (noise_multiplier is None):
         raise ArgumentError("--epsilon, --noise-multiplier", (epsilon, noise_multiplier), "give one of the two")
-    before = tuple(Mechanism(s, label="one-off release") for s in also_gaussian or ())
-    if any(m.noise_multiplier <= 0 for m in before):
-        raise ArgumentError("--also-gaussian", also_gaussian, "give noise multipliers above 0")
+    steps, epochs = length
     if epsilon is not None:
-        plan = Plan.for_budget(
+        return Plan.for_budget(
             epsilon=epsilon, delta=delta, n=n, batch_size=batch_size, steps=steps, epochs=epochs, before=before
         )
-    else:
-        if noise_multiplier is None or not noise_multiplier > 0:
-            raise ArgumentError("--noise-multiplier", noise_multiplier, "give a number above 0")
-        plan = Plan(n, batch_size, steps_for(n, batch_size, steps, epochs), noise_multiplier, delta, before)
-    answer = budget_of(plan)
-    if as_json:
-        typer.echo(json.dumps(answer, allow_nan=False))
-        return
-    _show(answer)
+    if noise_multiplier is None or not noise_multiplier > 0:
+        raise ArgumentError("--noise-multiplier", noise_multiplier, "give a number above 0")
+    return Plan(n, batch_size, steps_for(n, batch_size, steps, epochs), noise_multiplier, delta, before)
 
 
-def budget_of(plan: Plan) -> dict[str, float | int]:
+def budget_of(plan: Plan) -> dict[str, Any]:
     """The JSON keys of the command, all full precision."""
     return {
         "noise_multiplier": plan.noise_multiplier,
@@ -77,14 +162,25 @@ def budget_of(plan: Plan) -> dict[str, float | int]:
     }
 
 
-def _show(answer: dict[str, float | int]) -> None:
+def _more(usual: Usual, plan: Plan) -> dict[str, Any]:
+    """The JSON keys that an estimator's plan has beside those."""
+    return {
+        "batch_size": plan.batch_size,
+        "estimator": usual.estimator,
+        "defaults": usual.settings(plan),
+        "after": None if usual.after is None else {"label": usual.after.label, "share": usual.share},
+    }
+
+
+def _show(answer: dict[str, Any], usual: Usual | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from dpmac.privacy.accounting import UNIT
     from dpmac.privacy.statement import round_up
 
-    table = Table(title="Privacy budget", caption=f"Unit: {UNIT}", show_header=False)
+    title = "Privacy budget" if usual is None else f"What {usual.estimator} would do"
+    table = Table(title=title, caption=f"Unit: {UNIT}", show_header=False)
     rows = [
         ("noise multiplier", round_up(answer["noise_multiplier"])),
         ("epsilon (PLD)", f"[bold]{round_up(answer['epsilon_pld'])}[/bold]"),
@@ -93,6 +189,23 @@ def _show(answer: dict[str, float | int]) -> None:
         ("sampling rate q", f"{answer['sample_rate']:.6g}"),
         ("steps", f"{answer['steps']:,}"),
     ]
+    if usual is not None:
+        rows.append(("batch size, expected", f"{answer['batch_size']:,.0f}"))
+        rows += [(name.replace("_", " "), _text(value)) for name, value in answer["defaults"].items()]
+        rows.append(("after training", _after(usual)))
     for name, value in rows:
         table.add_row(name, value)
     Console().print(table)
+
+
+def _after(usual: Usual) -> str:
+    if usual.after is None:
+        return "nothing: too few rows for a calibration"
+    return f"{usual.after.label}, {usual.share:.0%} of the budget"
+
+
+def _text(value: Any) -> str:
+    """Any setting for people: no units is a linear model."""
+    if isinstance(value, tuple | list):
+        return ", ".join(map(_text, value)) or "none: a linear model"
+    return f"{value:g}" if isinstance(value, float) else str(value)

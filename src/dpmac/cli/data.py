@@ -22,7 +22,7 @@ data_app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Name = Annotated[str, typer.Argument(help="digits, mnist, fashion-mnist or usps.", metavar="NAME")]
+Name = Annotated[str, typer.Argument(help="adult, digits, mnist, fashion-mnist or usps.", metavar="NAME")]
 
 
 def list_() -> None:
@@ -77,7 +77,7 @@ def fetch(
     """
     from dpmac.data import fetch as obtain
 
-    with _clear_errors():
+    with clear_errors():
         typer.echo(str(obtain(name, to=to)))
 
 
@@ -90,12 +90,12 @@ def path(name: Name) -> None:
     """
     from dpmac.data import find
 
-    with _clear_errors():
+    with clear_errors():
         typer.echo(str(find(name)))
 
 
 @contextmanager
-def _clear_errors() -> Iterator[None]:
+def clear_errors() -> Iterator[None]:
     """A dataset that cannot be had ends with the ways to get it and exit code 2, never a traceback."""
     from dpmac.data.catalogue import DataError
 

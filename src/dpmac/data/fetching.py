@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 DEBIAN = Path("/usr/share/datasets")
+TABLES = Path(__file__).parent / "tables"  # what comes with the package
 TIMEOUT = 30.0  # seconds without a byte, not for the whole transfer
 # What a server or a package can do to us: no connection, a bad answer, a bad length, a broken archive.
 FAILURES = (
@@ -61,6 +62,8 @@ def places(entry: Listing, path: str | Path | None = None) -> list[Path]:
     if path is not None:
         given = Path(path).expanduser()
         return [given.parent] if given.is_file() else [given / entry.name, given]
+    if entry.inside:
+        return [TABLES]
     bases = [Path(os.environ["DPMAC_DATA"]).expanduser()] if os.environ.get("DPMAC_DATA") else []
     bases += [cache_folder(), *([DEBIAN] if entry.debian else [])]
     return [base / entry.name for base in bases]
@@ -117,8 +120,8 @@ def fetch(name: str, to: str | Path | None = None, progress: bool = True) -> Pat
     only when whole and right; whatever interrupts a download, no half file stays behind.
     """
     entry = listing_of(name)
-    if not entry.files:
-        return locate(entry)
+    if not entry.files or entry.inside:
+        return find(name)
     if to is not None and Path(to).expanduser().exists() and not Path(to).expanduser().is_dir():
         raise ArgumentError("to", str(to), "give a folder; this is a file")
     target = (cache_folder() if to is None else Path(to).expanduser()) / entry.name

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpmac.checks import ArgumentError
 from dpmac.data.catalogue import DataError, Listing, listing_of
 from dpmac.data.fetching import fetch, locate, read
 
@@ -36,7 +37,7 @@ class Dataset:
     y_train: Tensor = field(repr=False)
     x_test: Tensor = field(repr=False)
     y_test: Tensor = field(repr=False)
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     source: str
 
 
@@ -49,6 +50,8 @@ def load(name: str, path: str | Path | None = None, seed: int = 0, download: boo
     copy is there: a damaged copy is an error either way. ``digits`` comes with scikit-learn and ignores ``path``.
     """
     entry = listing_of(name)
+    if entry.inside:
+        raise ArgumentError("name", name, f"this is a table, not images: dpmac.data.load_table({name!r})")
     if not entry.files:
         return _digits(entry, seed)
     try:
