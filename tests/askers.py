@@ -18,9 +18,21 @@ import dpmac.analytic
 import dpmac.mac
 import dpmac.methods
 from dpmac.mac import Z_STEPS, FirstOrder, FixedPrediction
-from dpmac.methods import DPPCA, Calibration, ClosedForm, NormHistogram, ResidualScale, linear_classifier
+from dpmac.methods import DPPCA, Calibration, ClosedForm, DPMean, NormHistogram, ResidualScale, linear_classifier
 from dpmac.methods.ridge import statistics
-from dpmac.nets import AvgPool2d, Conv2d, Dense, DenseNetwork, Flatten, MaxPool2d, Network, loss
+from dpmac.nets import (
+    AvgPool2d,
+    Conv2d,
+    Dense,
+    DenseNetwork,
+    Flatten,
+    Loss,
+    MaxPool2d,
+    MultiLabelCrossEntropy,
+    Network,
+    WeightedClasses,
+    loss,
+)
 from dpmac.nets.fronts import FRONTS, Affine, Ball, LowFrequencies, Projection
 from dpmac.nets.layers import LAYERS, WeightLayer
 from dpmac.privacy import BOUNDS, Analytic, JointClip, Ledger, Normalise, PerLayerClip, Plan, PrivateRows, Query
@@ -29,7 +41,15 @@ from dpmac.tables.estimate import PrivateRanges
 from dpmac.training import Step, Trainer, costs_before, fit_with_learned_thresholds
 
 EXPANSIONS = dpmac.mac.EXPANSIONS | dpmac.analytic.EXPANSIONS | dpmac.methods.EXPANSIONS
+TABULAR = {"curvature": "released", "normalise": False, "threshold": None, "norm": 3.0}  # of the closed form
 ROWS = 67  # no layer's width, and more than one would look at by hand
+WEIGHTS = (1.0, 0.1, 30.0, 0.0)  # public ones of four classes, or of four labels where they are on
+OFF = (0.5, 1.0, 0.0, 3.0)  # and where they are off
+LOSSES: dict[str, Loss] = {
+    **{name: loss(name) for name in ("softmax", "squared", "sigmoid", "multilabel")},
+    "weighted classes": WeightedClasses(loss("softmax"), WEIGHTS),
+    "weighted labels": MultiLabelCrossEntropy(on=WEIGHTS, off=OFF),
+}
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -65,7 +85,7 @@ def step(network=None, zstep=None, expansion=None, bound=None, front=None, loss_
     network = network or dense()
     x = numbers(ROWS, *network.input_shape) if x is None else x
     made = Step(
-        network, loss(loss_name), zstep or FixedPrediction(), expansion or FirstOrder(), bound or Normalise(), front
+        network, LOSSES[loss_name], zstep or FixedPrediction(), expansion or FirstOrder(), bound or Normalise(), front
     )
     return Asked(made.query(), (x, labels(ROWS, 4)))
 
@@ -92,8 +112,8 @@ def network_with(kind: str) -> Network:
     return Network([*stack, Dense(math.prod(after), 4)], input_shape=shape, source=SeededNoise(1))
 
 
-def closed_form_step() -> Asked:
-    method = ClosedForm(code=3, features=8)
+def closed_form_step(**more) -> Asked:
+    method = ClosedForm(code=3, features=8, **more)
     rows = numbers(ROWS, 6).double()
     model = method.fit(rows, 0.0, SeededNoise(3), Ledger())
     return Asked(method.query(model), (rows,))
@@ -106,10 +126,14 @@ def histogram_query() -> Asked:
     return Asked(query, made.columns)
 
 
-def calibration_query(classes: int) -> Asked:
-    theta = torch.tensor([1.2, 0.1] if classes == 2 else [1.2], dtype=torch.float64)
-    query = Calibration(1.0).query(dense(classes=classes), theta, classes)
-    return Asked(query, (numbers(ROWS, 5), labels(ROWS, classes)))
+def calibration_query(classes: int, **more) -> Asked:
+    """``more``: several labels a row (then some rows have two of them), weights."""
+    theta = torch.tensor([1.2, 0.1] if classes == 2 and not more.get("several") else [1.2], dtype=torch.float64)
+    query = Calibration(1.0).query(dense(classes=classes), theta, classes, **more)
+    targets = labels(ROWS, classes)
+    if more.get("several"):
+        targets = torch.maximum(targets, targets.roll(5, dims=0))
+    return Asked(query, (numbers(ROWS, 5), targets))
 
 
 ASKERS: dict[str, Callable[[], Asked]] = {
@@ -121,16 +145,22 @@ ASKERS: dict[str, Callable[[], Asked]] = {
         f"step, bound {name}": lambda b=b, n=name: step(bound=b, expansion=expansion_for(n))
         for name, b in BOUNDS.items()
     },
-    **{f"step, loss {name}": lambda n=name: step(loss_name=n) for name in ("squared", "sigmoid")},
+    **{f"step, loss {name}": lambda n=name: step(loss_name=n) for name in LOSSES if name != "softmax"},
     **{f"step, front {kind}": lambda k=kind: front_before_a_network(k) for kind in FRONTS},
     **{f"step, layer {kind}": lambda k=kind: step(network_with(k)) for kind in LAYERS},
     "DP-PCA": lambda: Asked(DPPCA(2, 1.0).query(Ball(torch.zeros(5), 2.0)), (numbers(ROWS, 5),)),
     "DP-PCA, normalised": lambda: Asked(DPPCA(2, 1.0).query(Ball(torch.zeros(5), 2.0, True)), (numbers(ROWS, 5),)),
     "closed form": closed_form_step,
+    "closed form, released curvature": lambda: closed_form_step(**TABULAR),
+    "mean": lambda: Asked(DPMean(1.0).query(Ball(torch.zeros(5), 2.0)), (numbers(ROWS, 5),)),
     "ridge": lambda: Asked(statistics(6, 4), (numbers(ROWS, 5), labels(ROWS, 4))),
     "norm histogram": histogram_query,
     "calibration, two classes": lambda: calibration_query(2),
     "calibration, more classes": lambda: calibration_query(4),
+    "calibration, weighted classes": lambda: calibration_query(4, weights=torch.tensor(WEIGHTS)),
+    "calibration, two labels": lambda: calibration_query(2, several=True),
+    "calibration, several labels": lambda: calibration_query(4, several=True),
+    "calibration, weighted labels": lambda: calibration_query(4, several=True, weights=torch.tensor([OFF, WEIGHTS]).T),
     "residual scale": lambda: Asked(ResidualScale(1.0).query(dense(classes=1)), (numbers(ROWS, 5), numbers(ROWS, 1))),
     "private ranges": lambda: Asked(PrivateRanges(1.0).query("abcde"), (numbers(ROWS, 5),)),
 }
@@ -146,7 +176,7 @@ def trained(network=None, *, rate=1.0, steps=3, n=64, loss_name="softmax", **mor
     def run(table: PrivateRows, source: NoiseSource) -> object:
         plan = Plan(table.n, rate * table.n, steps, 0.0, 1e-5)
         pieces = {"zstep": FixedPrediction(), "bound": JointClip(1.0)} | more
-        return Trainer(network or dense(), loss(loss_name), plan, source=source, **pieces).fit(table)
+        return Trainer(network or dense(), LOSSES[loss_name], plan, source=source, **pieces).fit(table)
 
     return run
 
@@ -191,7 +221,14 @@ SUPERVISED: dict[str, Method] = {
     "DP-PCA, then a network": after_pca,
     "Algorithm 2": algorithm_two,
     "ridge": lambda table, source: linear_classifier(table, None, 0.0, 1.0, source, Ledger()),
+    **{f"loss {name}": trained(loss_name=name) for name in ("multilabel", "weighted classes", "weighted labels")},
     "calibration": lambda table, source: Calibration(0.0, rounds=2).fit(table, frozen(4), source, Ledger()),
+    "calibration, several labels": lambda table, source: Calibration(0.0, rounds=2).fit(
+        table, frozen(4), source, Ledger(), several=True
+    ),
+    "calibration, weighted labels": lambda table, source: Calibration(0.0, rounds=2).fit(
+        table, frozen(4), source, Ledger(), several=True, weights=torch.tensor([OFF, WEIGHTS]).T
+    ),
     "residual scale": lambda table, source: ResidualScale(0.0).fit(table, frozen(4), source, Ledger()),
 }
 UNSUPERVISED: dict[str, Method] = {
@@ -199,6 +236,10 @@ UNSUPERVISED: dict[str, Method] = {
     "DP-PCA, normalised": lambda table, source: DPPCA(3, 0.0, normalise=True).fit(table, source, Ledger()),
     "private ranges": lambda table, source: PrivateRanges(0.0).of(table, "abcdefghi", source, Ledger()),
     "closed form": lambda table, source: ClosedForm(code=3, features=20).fit(table, 0.0, source, Ledger()),
+    "closed form, released curvature": lambda table, source: ClosedForm(code=3, features=20, **TABULAR).fit(
+        table, 0.0, source, Ledger()
+    ),
+    "mean": lambda table, source: DPMean(0.0).fit(table, source, Ledger()),
     "closed form, low frequencies": lambda table, source: ClosedForm(
         front=LowFrequencies(3, 6, 0.1), code=2, features=20
     ).fit(table, 0.0, source, Ledger()),

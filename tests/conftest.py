@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -71,6 +72,14 @@ def _problem(network: Network, loss_name: str, rows: int, draw: SeededNoise) -> 
     else:
         y = torch.eye(outputs, dtype=torch.float64)[(draw.uniform(rows) * outputs).long()]
     return Problem(network, loss(loss_name), x, y)
+
+
+@pytest.fixture(autouse=True)
+def no_table_was_fitted_before() -> None:
+    """Tests share a process and rows: none is warned of what another has fitted."""
+    warning = sys.modules.get("dpmac.estimators.warning")  # not imported here: most tests have no estimator
+    if warning is not None:
+        warning.forget()
 
 
 @pytest.fixture

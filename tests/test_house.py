@@ -87,7 +87,7 @@ DRAWS = {
 }
 # source.normal(...) and source.uniform(...) are the protocol itself: asking the source, not drawing.
 ASKING = {"source", "self", "noise", "draw", "self.source", "self.sampler"}
-EXCUSED = {("estimators/base.py", "randint")}  # a caller's own RandomState is asked for a seed
+EXCUSED = {("estimators/budget.py", "randint")}  # a caller's own RandomState is asked for a seed
 
 
 def illegal_draws(name, tree):
@@ -108,7 +108,7 @@ def illegal_draws(name, tree):
 def test_no_module_but_the_noise_source_draws():
     assert len(MODULES) > 60
     drawing = {name_of(path) for path in MODULES if illegal_draws(name_of(path), tree_of(path))}
-    assert drawing == {"randomness.py"}
+    assert drawing == {"randomness/sources.py", "randomness/streams.py"}  # a seed, or keys of the operating system
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_every_module_that_releases_is_among_the_askers(monkeypatch):
     monkeypatch.setattr(door, "_sums", watched)
     for name in ("bound joint", "ridge", "Algorithm 2", "calibration", "residual scale"):
         SUPERVISED[name](PrivateRows(numbers(20, 5), labels(20, 4)), SeededNoise(0))
-    for name in ("closed form", "private ranges"):
+    for name in ("closed form", "private ranges", "mean"):
         UNSUPERVISED[name](PrivateRows(numbers(20, 9)), SeededNoise(0))
     assert seen == releasing
 
@@ -253,7 +253,7 @@ def test_a_watched_run_draws_and_sums_only_where_it_may(zstep, source):
     trainer = Trainer(problem.network, problem.loss, plan, zstep, Normalise(), source=source)
     with Watch(64) as watch:
         trainer.fit(problem.x, problem.y)
-    assert watch.draws <= {"randomness.py"}
+    assert watch.draws <= {"randomness/sources.py"}
     assert watch.sums == {"privacy/parts.py"}  # Part.total, which only the release calls
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpmac.checks import ArgumentError
-    from dpmac.estimators import DPMACClassifier, DPMACRegressor
+    from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, PrivacyWarning
     from dpmac.nets.network import DenseNetwork, Network
     from dpmac.privacy.ledger import Ledger
     from dpmac.privacy.plan import Plan
@@ -26,12 +26,15 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "ArgumentError": "dpmac.checks",
+    "DPMACAutoencoder": "dpmac.estimators",
     "DPMACClassifier": "dpmac.estimators",
+    "DPMACPCA": "dpmac.estimators",
     "DPMACRegressor": "dpmac.estimators",
     "DenseNetwork": "dpmac.nets.network",
     "Network": "dpmac.nets.network",
     "Ledger": "dpmac.privacy.ledger",
     "Plan": "dpmac.privacy.plan",
+    "PrivacyWarning": "dpmac.estimators",
     "Run": "dpmac.training.run",
     "Schema": "dpmac.tables",
     "TableEncoder": "dpmac.tables",
@@ -39,13 +42,16 @@ _HOMES = {
 }
 
 __all__ = [
+    "DPMACPCA",
     "ArgumentError",
+    "DPMACAutoencoder",
     "DPMACClassifier",
     "DPMACRegressor",
     "DenseNetwork",
     "Ledger",
     "Network",
     "Plan",
+    "PrivacyWarning",
     "Run",
     "Schema",
     "TableEncoder",

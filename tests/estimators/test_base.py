@@ -50,6 +50,7 @@ def test_a_regressor_of_a_few_lines_fits_and_predicts():
     assert np.allclose(model.predict(X)[:7], model.predict(X[:7]))  # whatever rows stand beside
 
 
+@pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")  # it fits the same rows again on purpose
 def test_it_is_private_by_the_same_ledger():
     model = regressor().fit(X, Y)
     assert 1.99 < model.privacy_.epsilon <= 2.0
@@ -65,6 +66,7 @@ def test_rows_are_taken_in_blocks_and_answered_alike(monkeypatch):
     assert np.allclose(model.predict(X), whole, rtol=0, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")  # it fits the same rows again on purpose
 @pytest.mark.parametrize("name", [name for name in BOUNDS if name not in ("none", "analytic")])
 def test_a_bound_may_be_named(name):
     model = regressor(bound=name).fit(X, Y)
@@ -76,10 +78,13 @@ def test_a_bound_may_be_named(name):
         assert model.privacy_.ledger.entries[0].scales == {"layer 1": 1.0, "layer 2": 1.0}
 
 
+@pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")  # it fits the same rows again on purpose
 def test_the_default_bound_is_one_flat_threshold_and_a_name_or_an_object_will_do():
     """Normalising every part, the default of 0.1, drifts to the majority class where labels are noisy."""
-    usual, named = (regressor(bound=b).fit(X, Y).privacy_.ledger.entries[0].scales for b in (None, "joint"))
-    assert set(usual.values()) == {defaults_for(len(X), regression=False).threshold}
+    fits = [regressor(bound=b).fit(X, Y) for b in (None, "joint")]
+    usual, named = (fit.privacy_.ledger.entries[0].scales for fit in fits)
+    hidden = fits[0].network_.sizes[1:-1]
+    assert set(usual.values()) == {defaults_for(fits[0].plan_, regression=False, hidden=hidden).threshold}
     assert set(named.values()) == {1.0}
     assert set(regressor(bound=JointClip(0.5)).fit(X, Y).privacy_.ledger.entries[0].scales.values()) == {0.5}
 

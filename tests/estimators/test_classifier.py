@@ -98,6 +98,7 @@ def test_a_failed_refit_leaves_the_old_model(fitted, digits):
     assert len(model.classes_) == 10
 
 
+@pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")  # it fits the same rows again on purpose
 def test_seeds(digits, fitted):
     X, y = digits
 

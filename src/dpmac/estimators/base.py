@@ -14,32 +14,30 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from dpmac.checks import ArgumentError, chosen, integer, number
+from dpmac.checks import chosen, integer
 from dpmac.estimators.guarantee import Privacy
+from dpmac.estimators.rows import Array, OnRows
+from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, ZStep, cosine
 from dpmac.methods import Gradients
-from dpmac.nets import Activation, DenseNetwork, Loss
-from dpmac.nets.fronts import Front, ToRange
+from dpmac.nets import Activation, DenseNetwork, Loss, Network
 from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Plan, PrivateRows, Unbounded
-from dpmac.privacy.plan import check_delta
 from dpmac.randomness import NoiseSource, noise_source
-from dpmac.tables import Schema, TableEncoder
-from dpmac.tables.columns import Column
-from dpmac.tables.frames import cells
+from dpmac.tables import Schema
 from dpmac.training import Run, Trainer
-from dpmac.training.defaults import Defaults, defaults_for, safe_delta
+from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for
 from dpmac.training.progress import progress_bar
 from dpmac.training.trainer import Evaluate
 
-Array = np.ndarray[Any, Any]
+__all__ = ["Array", "PrivateEstimator"]
+
 _BLOCK = 8192  # rows that are predicted at a time
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(OnRows):
     """The arguments that all private estimators have; they are only stored here, and looked at by ``fit``.
 
     What is left at None follows from public numbers by one rule, :mod:`dpmac.training.defaults`.
@@ -89,33 +87,37 @@ class PrivateEstimator(BaseEstimator):
     def _train(
         self,
         x: Tensor,
-        targets: Tensor,
+        targets: Tensor | None,
         loss: Loss,
         *,
         after: tuple[Mechanism, ...] = (),
         evaluate: Evaluate | None = None,
         notes: tuple[str, ...] = (),
     ) -> tuple[PrivateRows, NoiseSource]:
-        """Fit on raw rows and targets (n, outputs); sets ``run_`` and what is read off it.
+        """Fit on raw rows and targets (n, outputs), None for the inputs themselves; sets ``run_`` and what is read off.
 
         ``after`` is what the estimator will release when the training is done, from the same budget; it is handed the
         table and the source for that.
         """
-        usual = defaults_for(len(x), regression=self._regression)
+        ledger = Ledger.at(self.ledger)
+        own = self._plan(len(x), schedule_for(len(x)), after, ledger)
+        usual = self._usual(own)
+        plan = replace(own, before=ledger.mechanisms())
         front = self._front(x.shape[1])
         width = x.shape[1] if front is None else math.prod(front.shape_after(tuple(x.shape[1:])))
         bound = JointClip(usual.threshold) if self.bound is None else chosen("bound", self.bound, BOUNDS)
         zstep = chosen("z_step", self.z_step, Z_STEPS)
         source = noise_source(self._seed())
-        act = usual.activation if self.activation is None else self.activation
-        network = DenseNetwork([width, *self._hidden(usual), targets.shape[1]], act, source=source.spawn("weights"))
+        outputs = width if targets is None else targets.shape[1]
+        network = self._network(width, outputs, usual, source.spawn("weights"))
         with torch.no_grad():  # a start near "nothing known": the first steps are not spent on unlearning
             network.weight_layers[-1].weight.mul_(0.1)
-        ledger = Ledger.at(self.ledger)
-        plan = self._plan(len(x), usual, after, ledger)
         rate = usual.learning_rate if self.learning_rate is None else self.learning_rate
-        table = PrivateRows(x, targets)
-        with progress_bar("training", self.progress) as on_step:
+        table = PrivateRows(x) if targets is None else PrivateRows(x, targets)
+        if front is None and plan.noise_multiplier:
+            warn_of_scales(x)
+        shared = self.ledger is not None
+        with progress_bar("training", self.progress) as on_step, counted(x, self.epsilon, ledger, shared):
             trainer = Trainer(
                 network.to(self._device()),
                 loss,
@@ -136,85 +138,26 @@ class PrivateEstimator(BaseEstimator):
         self.network_ = self.run_.model
         self.history_ = self.run_.history
         self.plan_ = plan
-        self.privacy_ = Privacy(self.run_)
+        self.privacy_ = Privacy(self.run_.ledger, plan.delta, self.run_.notes)
         return table.to(self.network_.device), source
 
-    def _plan(self, n: int, usual: Defaults, after: tuple[Mechanism, ...], ledger: Ledger) -> Plan:
-        """The plan whose own cost, ``after`` included, is the budget; it knows what the ledger holds already."""
+    def _usual(self, own: Plan) -> Defaults:
+        return defaults_for(own, regression=self._regression, hidden=self._hidden())
+
+    def _network(self, inputs: int, outputs: int, usual: Defaults, source: NoiseSource) -> Network:
+        act = usual.activation if self.activation is None else self.activation
+        return DenseNetwork([inputs, *usual.hidden, outputs], act, source=source)
+
+    def _plan(self, n: int, usual: Schedule, after: tuple[Mechanism, ...], ledger: Ledger) -> Plan:
+        """The plan whose own cost, ``after`` included, is the budget; refused if the ledger has no room for it."""
         delta = self._delta(n)
         batch = usual.batch_size if self.batch_size is None else self.batch_size
         steps = usual.steps if self.epochs is None else None
         own = Plan.for_budget(
             epsilon=self.epsilon, delta=delta, n=n, batch_size=batch, steps=steps, epochs=self.epochs, before=after
         )
-        plan = replace(own, before=ledger.mechanisms())
-        if self.total_epsilon is not None:
-            whole = replace(own, before=(*ledger.mechanisms(), *after)).epsilon()
-            if whole > self.total_epsilon:
-                spent = ledger.epsilon(delta)
-                fix = (
-                    f"the ledger holds {spent:.4g} already, and with this fit it would hold {whole:.4g}: lower epsilon"
-                )
-                raise ArgumentError("total_epsilon", self.total_epsilon, fix)
-        return plan
-
-    def _delta(self, n: int) -> float:
-        if self.delta is None:
-            return safe_delta(n)
-        check_delta(self.delta, n)
-        return float(self.delta)
-
-    def _device(self) -> torch.device:
-        try:
-            torch.zeros(1, device=self.device).cpu()
-            return torch.device(self.device)
-        except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:  # Assertion: no CUDA
-            raise ArgumentError("device", self.device, f"{str(error).splitlines()[0]}: use 'cpu'") from None
-
-    # --- rows ---------------------------------------------------------------------------------------------------------
-
-    def _encoder(self) -> TableEncoder | None:
-        if self.schema is None:
-            return None
-        if self.feature_range is not None:
-            fix = "the schema has the ranges: leave feature_range out"
-            raise ArgumentError("feature_range", self.feature_range, fix)
-        return TableEncoder(self.schema)
-
-    def _target_column(self) -> Column | None:
-        """What the schema says of its target; None without a schema or a target."""
-        encoder = self._encoder()
-        return None if encoder is None else encoder.schema.target_column
-
-    def _checked(self, X: Any, y: Any) -> tuple[Tensor, Any]:
-        """Raw rows and targets, looked over, enough of them, and a delta that suits them."""
-        number("epsilon", self.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
-        if self.total_epsilon is not None:
-            fix = "give what the ledger may hold in all, a number above 0, or None"
-            number("total_epsilon", self.total_epsilon, fix, low=5e-324)
-        encoder = self._encoder()
-        if encoder is None:
-            X, y = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=1)
-            rows = _tensor(X)
-            self._front(rows.shape[1])  # a bad range is said before anything else
-        else:
-            if y is None:
-                y = _target_of(encoder.schema, X)
-            y = np.asarray(y)
-            rows = encoder.codes(X)
-            self.n_features_in_, self.feature_names_in_ = encoder.n_features_in_, encoder.feature_names_in_
-            if len(rows) != len(y):
-                raise ArgumentError("y", f"{len(y)} targets", f"there are {len(rows)} rows")
-        if len(rows) < 2:
-            raise ArgumentError("X", f"n_samples={len(rows)}", "give at least 2 rows; a guarantee needs a crowd")
-        self._delta(len(rows))
-        return rows, y
-
-    def _raw(self, X: Any) -> Tensor:
-        encoder = self._encoder()
-        if encoder is None:
-            return _tensor(validate_data(self, X, dtype=np.float32, reset=False))
-        return encoder.codes(X)
+        self._check_total(ledger, own.mechanisms(), delta)
+        return own
 
     def _outputs(self, X: Any) -> Tensor:
         """The output layer's pre-activations of raw rows, in double precision: a row's does not depend on others."""
@@ -222,64 +165,12 @@ class PrivateEstimator(BaseEstimator):
         rows = self._raw(X)
         return torch.cat([self.run_.outputs(block).cpu() for block in torch.split(rows, _BLOCK)])
 
-    def _inputs(self, X: Any) -> Tensor:
-        """The network's inputs for rows, for a metric on public ones."""
-        rows = self._raw(X)
-        front = self._front(rows.shape[1])
-        return rows if front is None else front(rows).float()
-
-    def _front(self, width: int) -> Front | None:
-        if self.schema is not None:
-            return self._encoder()
-        if self.feature_range is None:
-            return None
-        fix = "give public, finite bounds with low < high"
-        try:
-            if not isinstance(self.feature_range, tuple | list | np.ndarray):
-                raise TypeError
-            low, high = (np.asarray(end, dtype=np.float64) for end in self.feature_range)
-        except (TypeError, ValueError):
-            raise ArgumentError("feature_range", self.feature_range, f"{fix}: (low, high)") from None
-        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-            raise ArgumentError("feature_range", self.feature_range, fix)
-        if any(end.shape not in ((), (width,)) for end in (low, high)):
-            raise ArgumentError("feature_range", self.feature_range, f"give two numbers, or {width} a side")
-        return ToRange(torch.from_numpy(np.array(low)), torch.from_numpy(np.array(high)))
-
-    def _hidden(self, usual: Defaults) -> list[int]:
+    def _hidden(self) -> tuple[int, ...] | None:
+        """What was asked for; None leaves it to the rule."""
         sizes = self.hidden_layer_sizes
         if isinstance(sizes, str) and sizes == "auto":
-            return list(usual.hidden)
+            return None
         fix = "give whole numbers of units, each at least 1, such as (64,), or 'auto'"
         if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
             sizes = (sizes,)
-        return [integer("hidden_layer_sizes", size, fix) for size in sizes]
-
-    def _seed(self) -> int | None:
-        if self.random_state is None:
-            return None
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31))
-        return integer(
-            "random_state", self.random_state, "give None or a whole number, at least 0", low=0, high=2**63 - 1
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.random_state is None
-        return tags
-
-    def _poor(self) -> bool:
-        """For scikit-learn's checks: noise costs accuracy on a few hundred rows."""
-        return math.isfinite(self.epsilon)
-
-
-def _tensor(X: Array) -> Tensor:
-    return torch.from_numpy(np.require(X, requirements=["C", "W"]))  # a copy only where it must be
-
-
-def _target_of(schema: Schema, table: Any) -> Array:
-    """The column of a table that the schema calls its target."""
-    if schema.target is None:
-        raise ArgumentError("y", None, "the schema names no target: give y, or a schema with one")
-    return cells(table, [schema.target])[schema.target]
+        return tuple(integer("hidden_layer_sizes", size, fix) for size in sizes)

@@ -10,20 +10,28 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from dpmac.checks import ArgumentError
+from dpmac.checks import ArgumentError, chosen
 from dpmac.estimators.base import Array, PrivateEstimator
+from dpmac.estimators.labels import (
+    check_classes,
+    class_weights,
+    encoded,
+    encoded_by_schema,
+    label_weights,
+    looked_over,
+    names_of_labels,
+)
 from dpmac.mac import ZStep
 from dpmac.methods import Calibration
-from dpmac.nets import LOSSES, Activation, Network
-from dpmac.privacy import Bound, Ledger
+from dpmac.nets import LOSSES, Activation, Loss, MultiLabelCrossEntropy, Network, WeightedClasses
+from dpmac.privacy import BOUNDS, Bound, Ledger, Normalise, PrivateRows
+from dpmac.randomness import NoiseSource
 from dpmac.tables import Category, Schema
+from dpmac.training.defaults import calibration_for
 from dpmac.training.trainer import Evaluate
 
-CALIBRATION = 0.05  # of the budget, for the calibration of the logits
-FEWEST = 1000  # rows, below which a calibration would be noise
 CLASSES_NOTE = (
     "the set of class labels, which was read from the data and is treated as public (give `classes` to avoid it);"
 )
@@ -44,14 +52,22 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
     schema : what is publicly known of a table's columns (:class:`dpmac.tables.Schema`); rows are then tables
         (pandas, polars, arrow, ...), encoded on the private way, and the classes are the target's values.
     feature_range : for arrays, ``(low, high)``, numbers or one per feature, public: mapped to [-1, 1] and clipped.
-    classes : the class labels, if they are known; None reads them from ``y``, which treats them as public.
-    calibrate : spend CALIBRATION of the budget on a private recalibration of the logits, where there are 1,000 rows.
+    classes : the class labels, if they are known; None reads them from ``y``, which treats them as public. With several
+        labels a row their number is in ``y``'s shape, public as the number of columns is; ``classes`` may name them.
+    class_weight : public weights {class: weight}, 1 for a class left out; with several labels a row a list of dicts
+        {0: weight, 1: weight}, one a label. They multiply an example's loss *before* the bound, which therefore holds,
+        and cuts what it makes too long: weights of at most 1 keep their ratios best. Probabilities are those of the
+        re-weighted problem, and the calibration keeps them so (it weighs the rows alike); p_k / weight_k, made to sum
+        to 1, are those of the rows as they are. "balanced" is refused: it would read the rows' class frequencies.
+    calibrate : spend 5 % of the budget (10 % below 1,000 rows) on a private recalibration of the logits, if rows times
+        epsilon is 500 at least.
     batch_size, epochs, activation, learning_rate : None follows from public numbers (:mod:`dpmac.training.defaults`).
-    loss : "softmax" or the paper's per-class "sigmoid" cross-entropy.
+    loss : "softmax" or the paper's per-class "sigmoid" cross-entropy; several labels a row are always independent
+        sigmoids, their cross-entropies summed.
     z_step : "fixed" (one backward sweep, fast), "adam" (the paper's 30 Adam steps), "error", "gauss-newton", or any
         Z-step object (see ``dpmac.mac``).
     bound : "joint", "normalise", "clip", "adaptive", or a :class:`dpmac.privacy.Bound` object; None clips the whole
-        gradient of an example (at 1, or 3 below ten thousand rows).
+        gradient of an example, at a threshold by the rule.
     ledger : a :class:`dpmac.privacy.Ledger` or a path: what is released is added to it, and the statement composes all
         that it holds. Any number of fits may share one. ``total_epsilon`` refuses a fit that would not fit into it.
     random_state : None draws all randomness from the operating system. A number makes the run repeatable, and *not
@@ -67,6 +83,8 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
     (all of it, with ``save``).
     """
 
+    _labels_may_be_several = True
+
     def __init__(
         self,
         hidden_layer_sizes: Sequence[int] | Literal["auto"] = "auto",
@@ -76,6 +94,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         schema: Schema | Mapping[str, Any] | None = None,
         feature_range: tuple[Any, Any] | None = None,
         classes: Sequence[Any] | None = None,
+        class_weight: Mapping[Any, float] | Sequence[Mapping[int, float]] | None = None,
         calibrate: bool = True,
         batch_size: float | None = None,
         epochs: float | None = None,
@@ -111,47 +130,77 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
             progress=progress,
         )
         self.classes = classes
+        self.class_weight = class_weight
         self.calibrate = calibrate
         self.loss = loss
 
     def fit(self, X: Any, y: Any = None, public_validation: tuple[Any, Any] | None = None) -> DPMACClassifier:
         """Train on ``X`` (n, features) and labels ``y`` (None takes the schema's target out of the table).
 
+        ``y`` is one label a row, or a matrix (n, labels) of 0 and 1 where a row may have several (multi-label).
         Everything is checked before any privacy is spent. ``public_validation=(X, y)`` records accuracy on *public*
         rows after each epoch in ``history_``. Never pass private rows there: such metrics are outside the guarantee.
         """
-        x, y = self._checked(X, y)
-        check_classification_targets(y)
-        classes, codes = self._encode(y)
+        x, y = self._checked(X, None if y is None else looked_over(y))
+        several = y.ndim == 2
         if self.loss not in ("softmax", "sigmoid"):
             raise ArgumentError("loss", self.loss, "choose 'softmax' or 'sigmoid'")
-        evaluate = self._evaluator(public_validation, classes)
-        notes = () if self._known_classes() is not None else (CLASSES_NOTE,)
+        classes, targets = self._several(y) if several else self._single(y)
+        loss, weights = self._weighed(classes, several)
+        evaluate = self._evaluator(public_validation, classes, several)
+        notes = () if several or self._known_classes() is not None else (CLASSES_NOTE,)
         calibration = self._calibration(len(x))
         after = () if calibration is None else (calibration.mechanism(),)
-        targets = torch.eye(len(classes))[codes]
-        table, source = self._train(x, targets, LOSSES[self.loss], after=after, evaluate=evaluate, notes=notes)
+        table, source = self._train(x, targets, loss, after=after, evaluate=evaluate, notes=notes)
         self.classes_ = classes
+        self._indicator: np.dtype[Any] | None = y.dtype if several else None
         self.calibration_: tuple[float, float] | None = None
         if calibration is not None:
-            run, draw = self.run_, source.spawn("calibration")
-            logits = table.behind(run.outputs)  # once for all rounds
-            self.calibration_ = calibration.fit(logits, torch.nn.Identity(), draw, run.ledger)
-            self._write_into_the_network(*self.calibration_)
+            self._calibrate(calibration, table, source.spawn("calibration"), weights)
         return self
+
+    def _weighed(self, classes: Array, several: bool) -> tuple[Loss, Tensor | None]:
+        """The loss with the public weights in it, and the weights by themselves."""
+        if self.class_weight is not None and math.isfinite(self.epsilon) and self.bound is not None:
+            bound = chosen("bound", self.bound, BOUNDS)
+            if isinstance(bound, Normalise):
+                fix = "it gives every example the same length, whatever its class weighs: choose 'joint' or 'clip'"
+                raise ArgumentError("bound", self.bound, fix)
+        if several:
+            both = label_weights(self.class_weight, len(classes))
+            if both is None:
+                return LOSSES["multilabel"], None
+            off, on = (tuple(side) for side in both.T.tolist())
+            return MultiLabelCrossEntropy(on, off), both
+        weights = class_weights(self.class_weight, classes)
+        if weights is None:
+            return LOSSES[self.loss], None
+        return WeightedClasses(LOSSES[self.loss], weights), torch.tensor(weights, dtype=torch.float64)
+
+    def _calibrate(
+        self, calibration: Calibration, table: PrivateRows, source: NoiseSource, weights: Tensor | None
+    ) -> None:
+        run, several = self.run_, self._indicator is not None
+        logits = table.behind(run.outputs)  # once for all rounds
+        self.calibration_ = calibration.fit(
+            logits, torch.nn.Identity(), source, run.ledger, several=several, weights=weights
+        )
+        self._write_into_the_network(*self.calibration_)
 
     def _write_into_the_network(self, slope: float, offset: float) -> None:
         """A calibration is affine in the logits, so it is a change of the last layer: the network is the model."""
         last = self.network_.weight_layers[-1]
         matrix = slope * last.matrix()
-        if len(matrix) == 2:
+        if len(matrix) == 2:  # two classes; of two labels the offset is 0
             matrix[1, -1] += offset
         last.write(matrix)
 
     def _calibration(self, n: int) -> Calibration | None:
-        if not self.calibrate or not math.isfinite(self.epsilon) or n < FEWEST:
+        found = calibration_for(n, self.epsilon)
+        if not self.calibrate or not math.isfinite(self.epsilon) or found is None:
             return None
-        return Calibration.for_share(CALIBRATION, self.epsilon, self._delta(n))
+        share, rounds = found
+        return Calibration.for_share(share, self.epsilon, self._delta(n), rounds)
 
     def _known_classes(self) -> Sequence[Any] | None:
         """The class labels that are public: given, or the values of the schema's target."""
@@ -161,78 +210,62 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         return column.values if isinstance(column, Category) else None
 
     def decision_function(self, X: Any) -> Array:
-        """The output layer's pre-activations; for two classes the second minus the first, as scikit-learn has it."""
+        """The output layer's pre-activations; for two classes the second minus the first, as scikit-learn has it.
+
+        Of several labels one each: a label is on where its number is above 0.
+        """
         u = self._outputs(X).numpy()
-        return u[:, 1] - u[:, 0] if len(self.classes_) == 2 else u
+        return u[:, 1] - u[:, 0] if self._indicator is None and len(self.classes_) == 2 else u
 
     def predict_proba(self, X: Any) -> Array:
-        """Probability of each class, in the order of ``classes_``."""
-        result: Array = LOSSES[self.loss].predict(self._outputs(X)).numpy()
+        """Probability of each class, in the order of ``classes_``; of several labels that each of them is on."""
+        u = self._outputs(X)
+        loss = LOSSES[self.loss if self._indicator is None else "multilabel"]
+        result: Array = loss.predict(u).numpy()
         return result
 
     def predict(self, X: Any) -> Array:
-        """The likeliest class of each row."""
-        winners = self._outputs(X).argmax(dim=1).numpy()
-        result: Array = self.classes_[winners]
+        """The likeliest class of each row; of several labels a matrix of 0 and 1, as ``fit`` took it."""
+        u = self._outputs(X)
+        if self._indicator is not None:
+            return (u > 0).numpy().astype(self._indicator)
+        result: Array = self.classes_[u.argmax(dim=1).numpy()]
         return result
 
-    def _encode(self, y: Array) -> tuple[Array, Tensor]:
-        """The classes, sorted, and each label's place among them."""
-        column = self._target_column() if self.classes is None else None
-        if isinstance(column, Category):
-            return _by_schema(column, y)
-        found, places = np.unique(y, return_inverse=True)
-        classes = found if self.classes is None else np.unique(np.asarray(self.classes))
-        strange = np.setdiff1d(found, classes)
-        if len(strange):
-            raise ArgumentError("y", strange[0], f"this label is not among classes={classes.tolist()}")
-        if len(classes) < 2:
-            raise ArgumentError("y", f"{len(classes)} class", "a classifier needs at least two classes")
-        return classes, torch.from_numpy(np.searchsorted(classes, found)[places].reshape(-1))
+    def _several(self, y: Array) -> tuple[Array, Tensor]:
+        """The names of the labels, and an indicator matrix as targets."""
+        if self._target_column() is not None:
+            fix = "the schema's target is one column: for several labels a row, give a schema without a target"
+            raise ArgumentError("y", f"shape {y.shape}", fix)
+        return names_of_labels(y.shape[1], self.classes), torch.from_numpy(y.astype(np.float32))
 
-    def _evaluator(self, public: tuple[Any, Any] | None, classes: Array) -> Evaluate | None:
+    def _single(self, y: Array) -> tuple[Array, Tensor]:
+        """The classes, sorted, and one-hot targets."""
+        check_classes(y)
+        column = self._target_column() if self.classes is None else None
+        classes, codes = encoded_by_schema(column, y) if isinstance(column, Category) else encoded(y, self.classes)
+        return classes, torch.eye(len(classes))[codes]
+
+    def _evaluator(self, public: tuple[Any, Any] | None, classes: Array, several: bool) -> Evaluate | None:
         if public is None:
             return None
         inputs = self._inputs(public[0])
         labels = np.asarray(public[1])
         if len(labels) != len(inputs):
             raise ArgumentError("public_validation", f"{len(labels)} labels", f"there are {len(inputs)} rows")
+        if several and labels.shape != (len(inputs), len(classes)):
+            raise ArgumentError("public_validation", f"shape {labels.shape}", f"y has {len(classes)} labels a row")
 
         def accuracy(network: Network) -> Mapping[str, float]:
             with torch.no_grad():
-                winners = network(inputs.to(network.device)).argmax(dim=1).cpu().numpy()
-            return {"validation_accuracy": float(np.mean(classes[winners] == labels))}
+                u = network(inputs.to(network.device)).cpu()
+            right = ((u > 0).numpy() == labels).all(axis=1) if several else classes[u.argmax(dim=1).numpy()] == labels
+            return {"validation_accuracy": float(np.mean(right))}
 
         return accuracy
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = self._poor()
+        tags.classifier_tags.multi_label = True
         return tags
-
-
-def _by_schema(column: Category, y: Array) -> tuple[Array, Tensor]:
-    """As the schema's values have it, whether or not a row has them; what a class is called follows from y's type."""
-    codes = Category(column.values).coded("y", y)
-    classes = _named(column.values, y.dtype.kind)
-    strange = np.flatnonzero(codes == column.other)
-    if len(strange):
-        raise ArgumentError("y", y[strange[0]], f"this label is not among classes={classes.tolist()}")
-    if len(classes) < 2:
-        raise ArgumentError("y", "1 class", "a classifier needs at least two classes: list them in the schema")
-    order = np.argsort(classes, kind="stable")
-    return classes[order], torch.from_numpy(np.argsort(order)[codes.astype(np.int64)])
-
-
-def _named(values: Sequence[str], kind: str) -> Array:
-    """The values in the type of labels of that NumPy kind, or as text where they have no such form."""
-    truth = {"true": True, "false": False, "1": True, "0": False}
-    try:
-        if kind == "b":
-            return np.array([truth[value.lower()] for value in values])
-        if kind in "iuf":
-            numbers = np.array([float(value) for value in values])
-            return numbers if kind == "f" or (numbers % 1).any() else numbers.astype(np.int64)
-    except (KeyError, ValueError):
-        pass
-    return np.array(values)

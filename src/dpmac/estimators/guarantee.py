@@ -5,28 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpmac.privacy import Ledger, Statement
-from dpmac.training import Run
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """What a fitted model guarantees, composed from its ledger."""
+    """What a fitted model guarantees, composed from its ledger; ``notes`` say what it does not cover."""
 
-    run: Run
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.run.ledger
+    ledger: Ledger
+    delta: float
+    notes: tuple[str, ...] = ()
 
     @property
     def epsilon(self) -> float:
         """By privacy loss distributions, of everything in the ledger; inf if the model is not private."""
         return self.ledger.epsilon(self.delta)
 
-    @property
-    def delta(self) -> float:
-        return self.run.plan.delta
-
     def statement(self) -> Statement:
         """The guarantee in plain sentences."""
-        return self.run.statement()
+        return self.ledger.statement(self.delta, self.notes)

@@ -6,6 +6,7 @@ from dpmac.methods.closed_form import ClosedForm, ClosedFormAutoencoder
 from dpmac.methods.dpsgd import Gradients
 from dpmac.methods.histogram import NormHistogram
 from dpmac.methods.linear_path import follow_linear_path, linear_autoencoder
+from dpmac.methods.mean import DPMean, ReleasedMean
 from dpmac.methods.pca import DPPCA, ReleasedPCA
 from dpmac.methods.residuals import ResidualScale
 from dpmac.methods.ridge import linear_classifier
@@ -19,8 +20,10 @@ __all__ = [
     "Calibration",
     "ClosedForm",
     "ClosedFormAutoencoder",
+    "DPMean",
     "Gradients",
     "NormHistogram",
+    "ReleasedMean",
     "ReleasedPCA",
     "ResidualScale",
     "follow_linear_path",

@@ -1,8 +1,20 @@
 """Probabilities that mean something: a private recalibration of a classifier's own logits.
 
 Clipping every example's gradient keeps the ranking and spoils the probabilities. A logistic layer of two numbers on
-the model's logit (a slope and an offset; for more than two classes one temperature) puts them right. Its order-2
-release is tiny: a gradient and a curvature, a few rounds of a damped Newton step, through the same door.
+the model's logit (a slope and an offset; for more than two classes, or several labels a row, one temperature) puts
+them right. Its order-2 release is tiny: a gradient and a curvature, a few rounds of a damped Newton step, through the
+same door.
+
+What one row can contribute. Logits are clipped to REACH and divided by it, so every unit logit v has |v| <= 1, and
+|p - y| <= 1, p (1 - p) <= 1/4:
+
+- two classes, with f = (v, 1): the slope (p - y) f is at most sqrt(2) long, the curvature p (1 - p) f f^T at most 1/2;
+- more classes: the expected unit logit less the true one is at most 2, the variance of a number in [-1, 1] at most 1;
+- several labels a row: the *mean* over labels of (p_h - y_h) v_h is at most 1, that of p_h (1 - p_h) v_h^2 at most 1/4,
+  however many labels there are. A slope and an offset for each label would need sqrt(labels) the noise on every one.
+
+Public weights of the classes are divided by the largest: no share grows, and the same bounds hold. All of this is
+handed to a clip, and the release checks every row: none of it is taken on trust.
 """
 
 from __future__ import annotations
@@ -34,6 +46,7 @@ from dpmac.randomness import NoiseSource
 LABEL = "calibration"
 SLOPE, CURVATURE = "calibration slope", "calibration curvature"
 REACH = 8.0  # logits are clipped to it: beyond, a probability is 0 or 1 within a thousandth
+Logits = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -67,44 +80,64 @@ class Calibration:
         return Mechanism(self.noise_multiplier, 1.0, self.rounds, LABEL)
 
     def fit(
-        self, rows: PrivateRows, logits: Callable[[Tensor], Tensor], source: NoiseSource, ledger: Ledger
+        self,
+        rows: PrivateRows,
+        logits: Logits,
+        source: NoiseSource,
+        ledger: Ledger,
+        *,
+        several: bool = False,
+        weights: Tensor | None = None,
     ) -> tuple[float, float]:
-        """Slope and offset for ``logits(x)`` of a table of rows and one-hot targets; offset 0 for over two classes.
+        """Slope and offset for ``logits(x)`` of a table of rows and targets; offset 0 but for two classes.
 
         ``logits`` gives (rows, classes) of a block of raw rows, row by row. The calibrated logits are slope * u, with
-        the offset added to the second of two classes.
+        the offset added to the second of two classes. Targets are one-hot, or with ``several`` any number of labels may
+        be 1. ``weights``, public, are those of the classes, or (labels, 2) of every label that is off and on: a model
+        that was trained with them is calibrated for the same re-weighted problem.
         """
         classes = rows.shapes[1][0]
-        theta = torch.tensor([1.0, 0.0] if classes == 2 else [1.0], dtype=torch.float64)
+        binary = classes == 2 and not several
+        theta = torch.tensor([1.0, 0.0] if binary else [1.0], dtype=torch.float64)
         for _ in range(self.rounds):
             answer = release(
                 rows.everything(),
-                self.query(logits, theta, classes),
+                self.query(logits, theta, classes, several=several, weights=weights),
                 noise_multiplier=self.noise_multiplier,
                 source=source,
                 ledger=ledger,
             )
-            theta = self._moved(theta, answer[SLOPE].cpu(), answer[CURVATURE][0].cpu(), rows.n)
-        return float(theta[0]), float(theta[1]) if classes == 2 else 0.0
+            size = 0.25 if several else 1.0
+            theta = self._moved(theta, answer[SLOPE].cpu(), answer[CURVATURE][0].cpu(), rows.n, size)
+        return float(theta[0]), float(theta[1]) if binary else 0.0
 
-    def query(self, logits: Callable[[Tensor], Tensor], theta: Tensor, classes: int) -> Query:
+    def query(
+        self, logits: Logits, theta: Tensor, classes: int, *, several: bool = False, weights: Tensor | None = None
+    ) -> Query:
         """Gradient and curvature of the log-loss in (slope, offset), on logits clipped to REACH and divided by it."""
         width = len(theta)
-        bound = PerLayerClip((math.sqrt(width), 0.25 * width)) if classes == 2 else PerLayerClip((2.0, 1.0))
+        rule, thresholds = (_many, (2.0, 1.0)) if classes > 2 else (_binary, (math.sqrt(width), 0.25 * width))
+        if several:
+            rule, thresholds = _labels, (1.0, 0.25)
+        bound = PerLayerClip(thresholds)
+        public = None if weights is None else weights.double() / weights.max()
 
         def parts(x: Tensor, y: Tensor) -> list[Part]:
-            u = logits(x).double().clamp(-REACH, REACH)
-            here = theta.to(u.device)
-            slope, bend, inputs = (_binary if classes == 2 else _many)(u, y.double(), here)
+            u, y = logits(x).double().clamp(-REACH, REACH), y.double()
+            relative = None if public is None else public.to(y.device)
+            slope, bend, inputs = rule(u, y, theta.to(u.device), relative)
             return bound.apply([DensePart(slope), GramPart(bend, inputs)])
 
         asked = [Partition(SLOPE, (width,)), Partition(CURVATURE, (1, width, width), symmetric=True)]
         return Query(LABEL, bound.promise(asked), parts)
 
-    def _moved(self, theta: Tensor, slope: Tensor, curvature: Tensor, n: int) -> Tensor:
-        """A damped Newton step in units of REACH; directions that the noise has drowned hardly move."""
+    def _moved(self, theta: Tensor, slope: Tensor, curvature: Tensor, n: int, size: float) -> Tensor:
+        """A damped Newton step in units of REACH; directions that the noise has drowned hardly move.
+
+        ``size`` is what one row's curvature is at most.
+        """
         values, vectors = torch.linalg.eigh(curvature)
-        level = self.ridge + 2 * self.noise_multiplier  # an eigenvalue that noise alone could make
+        level = size * (self.ridge + 2 * self.noise_multiplier)  # an eigenvalue that noise alone could make
         step = vectors @ ((vectors.T @ slope) / (values.clamp(min=0.0) + min(level, 0.05 * n + self.ridge)))
         scale = torch.tensor([1 / REACH, 1.0], dtype=torch.float64)[: len(theta)]
         step = step * scale
@@ -114,18 +147,35 @@ class Calibration:
         return moved
 
 
-def _binary(u: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _binary(u: Tensor, y: Tensor, theta: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Of p = sigmoid(slope * (u_1 - u_0) + offset): (p - y) f and p (1 - p) f f^T with f = (u / REACH, 1)."""
     margin = (u[:, 1] - u[:, 0]).clamp(-REACH, REACH)
     inputs = torch.stack([margin / REACH, torch.ones_like(margin)], dim=1)
     p = torch.sigmoid(theta[0] * margin + theta[1])
-    return (p - y[:, 1]).unsqueeze(1) * inputs, (p * (1 - p)).unsqueeze(1), inputs
+    w = _of_class(y, weights)
+    return w * (p - y[:, 1]).unsqueeze(1) * inputs, w * (p * (1 - p)).unsqueeze(1), inputs
 
 
-def _many(u: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _many(u: Tensor, y: Tensor, theta: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Of p = softmax(slope * u): the expected logit less the true one, and the logit's variance, over REACH."""
     unit = u / REACH
     p = torch.softmax(theta[0] * u, dim=1)
     mean = (p * unit).sum(dim=1, keepdim=True)
     spread = (p * (unit - mean).square()).sum(dim=1, keepdim=True)
-    return mean - (y * unit).sum(dim=1, keepdim=True), spread, torch.ones_like(spread)
+    w = _of_class(y, weights)
+    return w * (mean - (y * unit).sum(dim=1, keepdim=True)), w * spread, torch.ones_like(spread)
+
+
+def _labels(u: Tensor, y: Tensor, theta: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Of p_h = sigmoid(slope * u_h): the means over the labels of (p - y) u / REACH, and of p (1 - p) (u / REACH)^2."""
+    unit = u / REACH
+    p = torch.sigmoid(theta[0] * u)
+    w = torch.ones_like(y) if weights is None else weights[:, 0] + (weights[:, 1] - weights[:, 0]) * y
+    slope = (w * (p - y) * unit).mean(dim=1, keepdim=True)
+    bend = (w * p * (1 - p) * unit.square()).mean(dim=1, keepdim=True)
+    return slope, bend, torch.ones_like(bend)
+
+
+def _of_class(y: Tensor, weights: Tensor | None) -> Tensor:
+    """The weight of each row's own class, (rows, 1)."""
+    return torch.ones_like(y[:, :1]) if weights is None else (y * weights).sum(dim=1, keepdim=True)

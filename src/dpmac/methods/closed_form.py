@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -20,12 +20,17 @@ from dpmac.mac import Polynomial
 from dpmac.methods.pca import DPPCA, ReleasedPCA
 from dpmac.methods.tables import private_table
 from dpmac.nets.fronts import Front
-from dpmac.privacy import Ledger, OuterPart, Part, Partition, PerLayerClip, PrivateRows, Query, release
+from dpmac.privacy import GramPart, Ledger, OuterPart, Part, Partition, PerLayerClip, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
+from dpmac.privacy.query import Answer
 from dpmac.randomness import NoiseSource
 
 LABEL = "output layer"
 SLOPE = "output layer slope"
+GRAM = "hidden features x hidden features"
+RADIUS = 1.25  # of the norm, beyond which a row has no more to say in DP-PCA
+LEAST = 0.01  # of what is squared and summed, that is left over at least: released moments are noisy
+LENGTH = 1.1  # squared, of a row's hidden features: about 1, and never above 2
 SIMULATED = 20_000  # public draws for the features' Gram matrix
 
 
@@ -44,7 +49,14 @@ class ClosedForm:
     ``front`` takes raw rows to what is coded, and back (``Affine``, ``LowFrequencies``); None codes the rows as they
     are. ``share`` of the budget goes to DP-PCA and the rest to the output layer; 1 keeps the linear code alone. The
     code has ``code`` numbers, and the hidden layer ``features`` random cosines of it, of width ``bandwidth``, for rows
-    of norm about ``norm``. ``threshold`` clips each example's part of the slope, ``ridge`` regularises the solve.
+    of norm about ``norm``. ``threshold`` clips each example's part of the slope (None: at the length of what DP-PCA
+    leaves over, by its eigenvalues), ``ridge`` regularises the solve. DP-PCA is of rows put on the sphere or, without
+    ``normalise``, clipped at RADIUS times the ``norm``.
+
+    The solve needs the features' Gram matrix as well. ``curvature`` "simulated" draws codes for it from a Gaussian of
+    the released second moments, at no cost: right for images. "released" asks the rows, in the same release as the
+    slope: right for tables, whose codes lie in clusters. It makes the hidden layer's bill larger (features squared
+    numbers), so that a ridge should grow with the noise and ``features`` be a few hundred at most.
     """
 
     front: InvertibleFront | None = None
@@ -53,15 +65,19 @@ class ClosedForm:
     features: int = 600
     bandwidth: float = 5.0
     norm: float = 4.6
-    threshold: float = 2.5
+    threshold: float | None = 2.5
     ridge: float = 20.0
+    curvature: Literal["simulated", "released"] = "simulated"
+    normalise: bool = True
 
     def __post_init__(self) -> None:
         number("share", self.share, "give the part of the budget for DP-PCA, above 0 and at most 1", low=1e-6, high=1.0)
         integer("code", self.code, "give the length of the code, at least 1")
         integer("features", self.features, "give the number of hidden units, at least 1")
-        for name in ("bandwidth", "norm", "threshold", "ridge"):
+        for name in ("bandwidth", "norm", "ridge", *(() if self.threshold is None else ("threshold",))):
             number(name, getattr(self, name), "give a finite number above 0", low=1e-30, high=1e30)
+        if self.curvature not in ("simulated", "released"):
+            raise ArgumentError("curvature", self.curvature, "choose 'simulated' or 'released'")
         if self.front is not None and not hasattr(self.front, "inverse"):
             fix = "an autoencoder must find its way back: give a front with an inverse, such as Affine, or None"
             raise ArgumentError("front", self.front, fix)
@@ -81,7 +97,8 @@ class ClosedForm:
         if isinstance(self.front, Front):
             self.front.shape_after(raw.shapes[0])
         table = raw if self.front is None else raw.behind(self.front)
-        pca = DPPCA(self.code, first, normalise=True).fit(table, source.spawn("pca"), ledger)
+        method = DPPCA(self.code, first, radius=RADIUS * self.norm, normalise=self.normalise)
+        pca = method.fit(table, source.spawn("pca"), ledger)
         if self.share >= 1.0:
             return ClosedFormAutoencoder(self, pca, None, None, None)
         draw = source.spawn("features")
@@ -95,24 +112,38 @@ class ClosedForm:
             source=source.spawn("output layer"),
             ledger=ledger,
         )
-        decoder = self._solve(model, answer[SLOPE], table.n, source.spawn("simulated codes"))
+        decoder = self._solve(model, answer, table.n, source.spawn("simulated codes"))
         return ClosedFormAutoencoder(self, pca, frequency, phase, decoder)
 
     def query(self, model: ClosedFormAutoencoder) -> Query:
-        """The slope of the output layer at 0, on the hidden features of the code: each example's part clipped."""
-        bound = PerLayerClip(self.threshold)
+        """The slope of the output layer at 0, on the hidden features of the code: each example's part clipped.
+
+        With a curvature that is released, the features' Gram matrix beside it.
+        """
+        asked = [Partition(SLOPE, (model.pca.components.shape[1], self.features))]
+        released = self.curvature == "released"
+        if released:
+            asked.append(Partition(GRAM, (1, self.features, self.features), symmetric=True))
+        threshold = model.left_over() if self.threshold is None else self.threshold
+        bound = PerLayerClip((threshold, LENGTH) if released else threshold)
 
         def parts(rows: Tensor) -> list[Part]:
             exact = rows.double()
             code = model.code_of(exact)
             left_over = exact - code @ model.pca.components
-            return bound.apply([OuterPart(-left_over, model.hidden(code))])
+            hidden = model.hidden(code)
+            found: list[Part] = [OuterPart(-left_over, hidden)]
+            if released:
+                found.append(GramPart(torch.ones_like(hidden[:, :1]), hidden))
+            return bound.apply(found)
 
-        width = model.pca.components.shape[1]
-        return Query(LABEL, bound.promise([Partition(SLOPE, (width, self.features))]), parts)
+        return Query(LABEL, bound.promise(asked), parts)
 
-    def _solve(self, model: ClosedFormAutoencoder, slope: Tensor, n: int, draw: NoiseSource) -> Tensor:
-        """The output layer: released slope, curvature simulated from released second moments, ridge solution."""
+    def _solve(self, model: ClosedFormAutoencoder, answer: Answer, n: int, draw: NoiseSource) -> Tensor:
+        """The output layer: released slope, curvature released or simulated from released moments, ridge solution."""
+        slope = answer[SLOPE]
+        if self.curvature == "released":
+            return Polynomial(torch.zeros_like(slope), slope, answer[GRAM]).floored().minimum(self.ridge)
         fake = draw.normal((SIMULATED, self.code), slope.device) * model.spread()
         hidden = model.hidden(fake)
         gram = hidden.transpose(0, 1) @ hidden * (n / SIMULATED)
@@ -139,7 +170,13 @@ class ClosedFormAutoencoder:
     def spread(self) -> Tensor:
         """Typical size of each code number, from the released eigenvalues."""
         share = self.pca.eigenvalues.clamp(min=1.0)
-        return self.choices.norm * torch.sqrt(share / share.sum())
+        whole = self.pca.moment.trace() if self.choices.curvature == "released" else share.sum()
+        return self.choices.norm * torch.sqrt(share / torch.maximum(whole, share.sum()))
+
+    def left_over(self) -> float:
+        """Typical length of what the linear code does not give back, from the released second moments."""
+        kept = float(self.pca.eigenvalues.sum() / self.pca.moment.trace().clamp(min=1e-300))
+        return self.choices.norm * math.sqrt(max(1.0 - kept, LEAST))
 
     def hidden(self, code: Tensor) -> Tensor:
         assert self.frequency is not None

@@ -2,8 +2,17 @@
 
 from dpmac.nets.activations import ACTIVATIONS, Activation, activation
 from dpmac.nets.layers import AvgPool2d, Conv2d, Dense, Flatten, Layer, MaxPool2d, Unflatten, WeightLayer
-from dpmac.nets.losses import LOSSES, Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError, loss
+from dpmac.nets.losses import (
+    LOSSES,
+    Loss,
+    MultiLabelCrossEntropy,
+    SigmoidCrossEntropy,
+    SoftmaxCrossEntropy,
+    SquaredError,
+    loss,
+)
 from dpmac.nets.network import DenseNetwork, Network, Stage
+from dpmac.nets.weighting import WeightedClasses
 
 __all__ = [
     "ACTIVATIONS",
@@ -17,6 +26,7 @@ __all__ = [
     "Layer",
     "Loss",
     "MaxPool2d",
+    "MultiLabelCrossEntropy",
     "Network",
     "SigmoidCrossEntropy",
     "SoftmaxCrossEntropy",
@@ -24,6 +34,7 @@ __all__ = [
     "Stage",
     "Unflatten",
     "WeightLayer",
+    "WeightedClasses",
     "activation",
     "loss",
 ]

@@ -130,6 +130,54 @@ class SigmoidCrossEntropy:
 
 
 @dataclass(frozen=True)
+class MultiLabelCrossEntropy:
+    """Any number of labels at once: g = sum_h w_h (softplus(u_h) - y_h u_h), y in [0, 1], a logistic problem per label.
+
+    ``on`` and ``off`` are public weights of every label where it is on and where it is off (None: all 1), so that
+    w_h = off_h + (on_h - off_h) y_h. They weigh an example's own terms: nothing is normalised over examples.
+    """
+
+    on: tuple[float, ...] | None = None
+    off: tuple[float, ...] | None = None
+    weight: float = 1.0
+    name: str = "multilabel"
+    free_targets: bool = False
+
+    @property
+    def curvature_bound(self) -> float:
+        return 0.25 * max((*(self.on or (1.0,)), *(self.off or (1.0,))))
+
+    def value(self, u: Tensor, target: Tensor) -> Tensor:
+        return (self._weights(target) * (torch.logaddexp(u, torch.zeros_like(u)) - target * u)).sum(dim=1)
+
+    def slope(self, u: Tensor, target: Tensor) -> Tensor:
+        return self._weights(target) * (torch.sigmoid(u) - target)
+
+    def curvature(self, u: Tensor, target: Tensor) -> Tensor:
+        p = torch.sigmoid(u)
+        return self._weights(target) * p * (1 - p)
+
+    def hessian(self, u: Tensor, target: Tensor) -> Tensor:
+        return torch.diag_embed(self.curvature(u, target))
+
+    def hessian_root(self, u: Tensor, target: Tensor) -> HessianRoot:
+        return HessianRoot((self.weight * self.curvature(u, target)).clamp(min=0.0).sqrt())
+
+    def predict(self, u: Tensor) -> Tensor:
+        """The probability of every label, whatever the others are."""
+        return torch.sigmoid(u)
+
+    def check_targets(self, y: Tensor) -> None:
+        _check_unit_interval(y, self.name)
+
+    def _weights(self, target: Tensor) -> Tensor:
+        if self.on is None and self.off is None:
+            return torch.ones_like(target)
+        on, off = (target.new_ones(target.shape[1]) if w is None else target.new_tensor(w) for w in (self.on, self.off))
+        return off + (on - off) * target
+
+
+@dataclass(frozen=True)
 class SoftmaxCrossEntropy:
     """g = logsumexp(u) sum_h y_h - sum_h y_h u_h, with y a distribution over the classes (one-hot for labels)."""
 
@@ -179,6 +227,7 @@ LOSSES: dict[str, Loss] = {
     "squared": SquaredError(),
     "sigmoid": SigmoidCrossEntropy(),
     "softmax": SoftmaxCrossEntropy(),
+    "multilabel": MultiLabelCrossEntropy(),
 }
 
 

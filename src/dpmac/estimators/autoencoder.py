@@ -1,0 +1,200 @@
+"""The autoencoder: codes of rows, rows from codes, and how unlike the others a row is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpmac.checks import ArgumentError, number
+from dpmac.estimators.base import PrivateEstimator
+from dpmac.estimators.coder import ENDLESS, MEAN, Coder, Shares
+from dpmac.mac import ZStep
+from dpmac.methods import ClosedForm, ClosedFormAutoencoder, DPMean
+from dpmac.methods.closed_form import LENGTH
+from dpmac.nets import LOSSES, Activation, Dense, Network
+from dpmac.nets.fronts import Affine
+from dpmac.privacy import Bound, Ledger, Plan, PrivateRows
+from dpmac.randomness import NoiseSource
+from dpmac.tables import Schema
+from dpmac.training.defaults import Defaults
+
+METHODS = ("auto", "closed-form", "gradient")
+HEARD = 600.0  # n epsilon for each input, from which on a network learns better codes than the closed form's
+FEATURES = 400  # hidden units of the closed form's decoder
+HIDDEN = 64  # units of the network's layers on either side of the code
+GRADIENT: dict[str, Any] = {"learning_rate": 0.01, "threshold": 1.0}
+RIDGE = 0.5  # of the norm that the noise in the features' Gram matrix has
+
+
+class DPMACAutoencoder(Coder, PrivateEstimator):
+    """A differentially private autoencoder: in closed form, or a network trained by gradients.
+
+    The closed form (:class:`dpmac.methods.ClosedForm`) takes three releases and about a second: the mean, DP-PCA for
+    a linear code, and a decoder of random features of that code, which gives back what no linear decoder can. A network
+    learns its code as well; it takes a minute, and much data or budget. After ``fit`` the model is (epsilon, delta)-
+    differentially private for one row, there or blank; ``privacy_`` holds the proof. :class:`DPMACPCA` is the linear
+    case.
+
+    Parameters
+    ----------
+    code_size : numbers of a code; None takes 8, or as many as there are inputs.
+    method : "closed-form"; "gradient", a network (inputs, *hidden_layer_sizes, code, *reversed, inputs) whose code is
+        linear, trained as the other estimators are; or "auto": a network from n epsilon = HEARD for each input on, and
+        the closed form below, which is the better one of the two on real tables (benchmarks/autoencoders.py).
+    share : of the closed form's budget beside the mean's, for the linear code; 1 keeps a linear decoder.
+    epsilon, delta, schema, feature_range, ledger, total_epsilon, random_state, device : as of :class:`DPMACPCA`.
+    hidden_layer_sizes, batch_size, epochs, activation, learning_rate, z_step, bound, micro_batch_size, progress : of
+        the gradient method alone, as of :class:`DPMACClassifier`.
+
+    Attributes
+    ----------
+    code_size_, method_, n_features_in_, front_ (the public map from rows to inputs, or None), privacy_; of the closed
+    form autoencoder_ (a :class:`dpmac.methods.ClosedFormAutoencoder`, else None); of the gradient method network_,
+    plan_, history_ and run_.
+    """
+
+    _regression = True
+
+    def __init__(
+        self,
+        code_size: int | None = None,
+        *,
+        method: Literal["auto", "closed-form", "gradient"] = "auto",
+        epsilon: float = 2.0,
+        delta: float | None = None,
+        schema: Schema | Mapping[str, Any] | None = None,
+        feature_range: tuple[Any, Any] | None = None,
+        share: float = 0.3,
+        hidden_layer_sizes: Sequence[int] | Literal["auto"] = "auto",
+        batch_size: float | None = None,
+        epochs: float | None = None,
+        activation: str | Activation | None = None,
+        learning_rate: float | None = None,
+        z_step: str | ZStep = "fixed",
+        bound: str | Bound | None = None,
+        ledger: Ledger | str | Path | None = None,
+        total_epsilon: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "cpu",
+        micro_batch_size: int | None = None,
+        progress: bool | Literal["auto"] = "auto",
+    ) -> None:
+        super().__init__(
+            hidden_layer_sizes,
+            epsilon=epsilon,
+            delta=delta,
+            schema=schema,
+            feature_range=feature_range,
+            batch_size=batch_size,
+            epochs=epochs,
+            activation=activation,
+            learning_rate=learning_rate,
+            z_step=z_step,
+            bound=bound,
+            ledger=ledger,
+            total_epsilon=total_epsilon,
+            random_state=random_state,
+            device=device,
+            micro_batch_size=micro_batch_size,
+            progress=progress,
+        )
+        self.code_size = code_size
+        self.method = method
+        self.share = share
+
+    def fit(self, X: Any, y: Any = None) -> DPMACAutoencoder:  # noqa: ARG002 - scikit-learn's signature
+        """Fit on ``X`` (n, features). Everything is checked before any privacy is spent."""
+        x = self._checked_rows(X)
+        if self.method not in METHODS:
+            raise ArgumentError("method", self.method, "choose 'auto', 'closed-form' or 'gradient'")
+        fix = "give the part of the budget for the linear code, above 0 and at most 1"
+        number("share", self.share, fix, low=1e-3, high=1.0)
+        width = self._width(x.shape[1])
+        self.code_size_ = self._kept("code_size", self.code_size, width)
+        self.method_ = self.method
+        if self.method == "auto":
+            self.method_ = "gradient" if len(x) * self.epsilon >= HEARD * width else "closed-form"
+        if self.method_ == "gradient":
+            self._train(x, None, LOSSES["squared"])
+            self.autoencoder_: ClosedFormAutoencoder | None = None
+        else:
+            self.autoencoder_ = self._solve(x, width)
+        return self
+
+    # --- in closed form -----------------------------------------------------------------------------------------------
+
+    def _solve(self, x: Tensor, width: int) -> ClosedFormAutoencoder:
+        share = 1.0 if self.code_size_ == width else float(self.share)  # a whole code leaves nothing to a decoder
+        rest = 1.0 - MEAN
+        parts = (("mean", MEAN), ("DP-PCA", rest * share), ("output layer", rest * (1.0 - share)))
+        shares: Shares = parts if share < 1.0 else parts[:2]
+
+        def make(table: PrivateRows, sigma: float, source: NoiseSource, ledger: Ledger) -> ClosedFormAutoencoder:
+            middle = DPMean(sigma / math.sqrt(MEAN), radius=self._reach(width)).fit(table, source, ledger)
+            noise = 0.0 if share == 1.0 else sigma / math.sqrt(parts[2][1])
+            choices = ClosedForm(
+                front=Affine(middle.mean.cpu()).to(table.device),
+                share=share,
+                code=self.code_size_,
+                features=FEATURES,
+                bandwidth=max(0.5, 0.15 * self.code_size_),
+                norm=middle.spread,
+                threshold=None if sigma else ENDLESS,
+                ridge=max(RIDGE * noise * math.sqrt(2) * LENGTH * math.sqrt(2 * FEATURES), 1e-3 * table.n / FEATURES),
+                curvature="released",
+                normalise=False,
+            )
+            return choices.fit(table, sigma / math.sqrt(rest), source, ledger)
+
+        return self._release(x, shares, make)
+
+    # --- by gradients -------------------------------------------------------------------------------------------------
+
+    def _usual(self, own: Plan) -> Defaults:
+        """What suits as many targets as there are inputs: steps that reach far, and a threshold that lets them."""
+        asked = self._hidden()
+        return replace(super()._usual(own), hidden=(HIDDEN,) if asked is None else asked, **GRADIENT)
+
+    def _network(self, inputs: int, outputs: int, usual: Defaults, source: NoiseSource) -> Network:
+        hidden = usual.hidden
+        act = usual.activation if self.activation is None else self.activation
+        sizes = [inputs, *hidden, self.code_size_, *reversed(hidden), outputs]
+        stack: list[Any] = []
+        for place, (before, after) in enumerate(pairwise(sizes)):
+            linear = place in (len(hidden), 2 * len(hidden) + 1)  # the code, so that nothing of it is cut off; the end
+            stack += [Dense(before, after)] if linear else [Dense(before, after), act]
+        return Network(stack, input_shape=(inputs,), source=source)
+
+    def _halves(self) -> tuple[nn.Module, nn.Module]:
+        """The network up to its code, and from there, in double precision."""
+        exact = self.network_.plain().double()
+        middle = 1 + 2 * (len(self.network_.weight_layers) // 2 - 1)
+        return exact[:middle], exact[middle:]
+
+    # --- using --------------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _code_of(self, inputs: Tensor) -> Tensor:
+        if self.autoencoder_ is None:
+            codes: Tensor = self._halves()[0](inputs.to(self.network_.device))
+            return codes
+        return self.autoencoder_.encode(inputs.to(self.autoencoder_.pca.components.device))
+
+    @torch.no_grad()
+    def _inputs_of(self, codes: Tensor) -> Tensor:
+        if self.autoencoder_ is None:
+            inputs: Tensor = self._halves()[1](codes.to(self.network_.device))
+            return inputs
+        return self.autoencoder_.decode(codes.to(self.autoencoder_.pca.components.device))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.code_size_

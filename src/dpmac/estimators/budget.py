@@ -1,0 +1,76 @@
+"""What every private estimator does with its budget before any of it is spent: epsilon, delta, total, seed, device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+
+from dpmac.checks import ArgumentError, integer, number
+from dpmac.privacy import Ledger, Mechanism
+from dpmac.privacy.accounting import epsilon_of
+from dpmac.privacy.plan import check_delta
+from dpmac.training.defaults import safe_delta
+
+
+class Budgeted(BaseEstimator):
+    """An estimator that has a budget; its arguments are stored by the class on it, and looked at by ``fit``."""
+
+    epsilon: float
+    delta: float | None
+    ledger: Ledger | str | Path | None
+    total_epsilon: float | None
+    random_state: int | np.random.RandomState | None
+    device: str
+
+    def _check_budget(self) -> None:
+        number("epsilon", self.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
+        if self.total_epsilon is not None:
+            fix = "give what the ledger may hold in all, a number above 0, or None"
+            number("total_epsilon", self.total_epsilon, fix, low=5e-324)
+
+    def _delta(self, n: int) -> float:
+        if self.delta is None:
+            return safe_delta(n)
+        check_delta(self.delta, n)
+        return float(self.delta)
+
+    def _check_total(self, ledger: Ledger, own: Iterable[Mechanism], delta: float) -> None:
+        """Refuse what ``total_epsilon`` has no room for beside all that the ledger holds; ``own`` is the whole fit."""
+        if self.total_epsilon is None:
+            return
+        whole = epsilon_of([*ledger.mechanisms(), *own], delta)
+        if whole > self.total_epsilon:
+            spent = ledger.epsilon(delta)
+            fix = f"the ledger holds {spent:.4g} already, and with this fit it would hold {whole:.4g}: lower epsilon"
+            raise ArgumentError("total_epsilon", self.total_epsilon, fix)
+
+    def _device(self) -> torch.device:
+        try:
+            torch.zeros(1, device=self.device).cpu()
+            return torch.device(self.device)
+        except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:  # Assertion: no CUDA
+            raise ArgumentError("device", self.device, f"{str(error).splitlines()[0]}: use 'cpu'") from None
+
+    def _seed(self) -> int | None:
+        if self.random_state is None:
+            return None
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31))
+        return integer(
+            "random_state", self.random_state, "give None or a whole number, at least 0", low=0, high=2**63 - 1
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _poor(self) -> bool:
+        """For scikit-learn's checks: noise costs accuracy on a few hundred rows."""
+        return math.isfinite(self.epsilon)

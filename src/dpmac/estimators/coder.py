@@ -1,0 +1,152 @@
+"""What PCA and the autoencoder share: rows to codes and back, how far the way back misses, and a budget in shares."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+from torch import Tensor
+
+from dpmac.checks import ArgumentError, integer
+from dpmac.estimators.guarantee import Privacy
+from dpmac.estimators.rows import Array, OnRows
+from dpmac.estimators.warning import counted, warn_of_scales
+from dpmac.nets.fronts import Front, ToRange
+from dpmac.privacy import Ledger, Mechanism, PrivateRows
+from dpmac.privacy.accounting import calibrate
+from dpmac.randomness import NoiseSource, noise_source
+from dpmac.tables import TableEncoder
+from dpmac.tables.decoder import cells_near, longest
+
+MEAN = 0.05  # of the budget, for the mean
+USUAL_CODE = 8
+ENDLESS = 1e9  # the radius of a ball that clips nothing, for a fit without privacy
+Model = TypeVar("Model")
+Make = Callable[[PrivateRows, float, NoiseSource, Ledger], Model]
+Shares = tuple[tuple[str, float], ...]
+
+
+class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type: ignore[misc]
+    """An estimator that codes rows and decodes codes, both on the scale of the front's outputs, its *inputs*.
+
+    A number of a table is one input in [-1, 1] (and its logarithm, if the range is wide), a category is one-hot. The
+    class on it says :meth:`_code_of` and :meth:`_inputs_of`, and fits by :meth:`_release`.
+    """
+
+    _bins = 0  # pieces of a numeric code: an autoencoder gives back numbers, and needs no pieces
+
+    def _code_of(self, inputs: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _inputs_of(self, codes: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    # --- fitting ------------------------------------------------------------------------------------------------------
+
+    def _release(self, x: Tensor, shares: Shares, make: Make[Model]) -> Model:
+        """Whatever ``make(table, noise_multiplier, source, ledger)`` releases, and ``front_`` and ``privacy_`` with it.
+
+        ``shares`` says what will be released, unsampled, with which part of the budget; the noise multiplier s is that
+        of all of it, so that a part p must be released at s / sqrt(p). Nothing is spent before all has been checked.
+        """
+        delta, device, front = self._delta(len(x)), self._device(), self._front(x.shape[1])
+        sigma = _least_noise(shares, float(self.epsilon), delta) if math.isfinite(self.epsilon) else 0.0
+        ledger, source = Ledger.at(self.ledger), noise_source(self._seed())
+        self._check_total(ledger, _mechanisms(shares, sigma), delta)
+        if front is None and sigma:
+            warn_of_scales(x)
+        with counted(x, self.epsilon, ledger, self.ledger is not None):
+            raw = PrivateRows(x).to(device)
+            model = make(raw if front is None else raw.behind(front.to(device)), sigma, source, ledger)
+        self.front_ = None if front is None else front.cpu()
+        self.privacy_ = Privacy(ledger, delta)
+        return model
+
+    def _width(self, raw: int) -> int:
+        """The number of inputs of rows of ``raw`` cells."""
+        front = self._front(raw)
+        return raw if front is None else math.prod(front.shape_after((raw,)))
+
+    def _kept(self, name: str, value: int | None, width: int) -> int:
+        """The length of the code: as given, or USUAL_CODE, and never more than there are inputs."""
+        if value is None:
+            return min(USUAL_CODE, width)
+        kept = integer(name, value, "give the length of the code, at least 1, or None")
+        if kept > width:
+            raise ArgumentError(name, value, f"the rows have {width} inputs: give at most {width}")
+        return kept
+
+    def _reach(self, width: int) -> float:
+        """A public bound on the norm of inputs; rows without a front are pulled back to it."""
+        if not math.isfinite(self.epsilon):
+            return ENDLESS
+        encoder = self._encoder()
+        return math.sqrt(width) if encoder is None else longest(encoder)
+
+    # --- using --------------------------------------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Array:
+        """The codes of rows, float64 (n, length of the code). Codes of private rows are private."""
+        check_is_fitted(self, "privacy_")
+        codes: Array = self._code_of(self._exact(X)).cpu().numpy()
+        return codes
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows from codes, in the units of the rows that ``fit`` took.
+
+        With a ``feature_range`` they lie within it. With a ``schema`` a table comes back, a dictionary of columns
+        without the target: of each the cell whose code is nearest (``pandas.DataFrame(...)`` makes a frame of it).
+        """
+        check_is_fitted(self, "privacy_")
+        codes = torch.from_numpy(check_array(X, dtype=np.float64))
+        if codes.shape[1] != self._n_features_out:
+            fix = f"give codes of {self._n_features_out} numbers, as transform does"
+            raise ArgumentError("X", f"{codes.shape[1]} columns", fix)
+        return _rows_of(self.front_, self._inputs_of(codes).cpu())
+
+    def reconstruction_error(self, X: Any) -> Array:
+        """Of each row, the mean squared difference between its inputs and what comes back: large for rows unlike those
+        that were fitted. It is of public rows, or as private as the row."""
+        check_is_fitted(self, "privacy_")
+        inputs = self._exact(X)
+        missed: Array = (self._inputs_of(self._code_of(inputs)) - inputs).square().mean(dim=1).cpu().numpy()
+        return missed
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+        """Minus the mean reconstruction error: higher is better."""
+        return -float(self.reconstruction_error(X).mean())
+
+    def _exact(self, X: Any) -> Tensor:
+        """The inputs of rows, float64."""
+        rows = self._raw(X)
+        front = self._front(rows.shape[1])
+        return (rows if front is None else front(rows)).double()
+
+    @property
+    def _n_features_out(self) -> int:
+        raise NotImplementedError
+
+
+def _rows_of(front: Front | None, inputs: Tensor) -> Any:
+    """Raw rows from inputs, through a front that the estimators make."""
+    if isinstance(front, TableEncoder):
+        return cells_near(front, inputs)
+    if isinstance(front, ToRange):
+        inputs = (inputs.clamp(-1, 1) + 1) / 2 * (front.high - front.low) + front.low
+    return inputs.numpy()
+
+
+def _mechanisms(shares: Shares, sigma: float) -> list[Mechanism]:
+    return [Mechanism(sigma / math.sqrt(share), 1.0, 1, label) for label, share in shares]
+
+
+@functools.lru_cache(maxsize=256)
+def _least_noise(shares: Shares, epsilon: float, delta: float) -> float:
+    """The least noise at which all shares together meet the budget; public numbers alone, so an answer can be kept."""
+    return calibrate(lambda s: _mechanisms(shares, s), epsilon, delta)

@@ -1,0 +1,125 @@
+"""The way from what a user has, a table or an array, to rows of numbers and their public front."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+from dpmac.checks import ArgumentError
+from dpmac.estimators.budget import Budgeted
+from dpmac.estimators.guarantee import Privacy
+from dpmac.nets.fronts import Front, ToRange
+from dpmac.tables import Schema, TableEncoder
+from dpmac.tables.columns import Column
+from dpmac.tables.frames import cells
+
+Array = np.ndarray[Any, Any]
+
+
+class OnRows(Budgeted):
+    """An estimator of tables with a ``schema``, or of arrays with (or without) a ``feature_range``."""
+
+    schema: Schema | Mapping[str, Any] | None
+    feature_range: tuple[Any, Any] | None
+    front_: Front | None
+    privacy_: Privacy
+    _bins = 12  # pieces of a numeric code
+    _labels_may_be_several = False  # whether y may be a matrix, (n, labels)
+
+    def _encoder(self) -> TableEncoder | None:
+        if self.schema is None:
+            return None
+        if self.feature_range is not None:
+            fix = "the schema has the ranges: leave feature_range out"
+            raise ArgumentError("feature_range", self.feature_range, fix)
+        return TableEncoder(self.schema, self._bins)
+
+    def _target_column(self) -> Column | None:
+        """What the schema says of its target; None without a schema or a target."""
+        encoder = self._encoder()
+        return None if encoder is None else encoder.schema.target_column
+
+    def _checked(self, X: Any, y: Any) -> tuple[Tensor, Any]:
+        """Raw rows and targets, looked over, enough of them, and a delta that suits them."""
+        self._check_budget()
+        encoder = self._encoder()
+        if encoder is None:
+            several = self._labels_may_be_several
+            X, y = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=1, multi_output=several)
+            return self._enough(self._looked_over(X)), y
+        if y is None:
+            y = _target_of(encoder.schema, X)
+        y = np.asarray(y)
+        rows = self._read(encoder, X)
+        if len(rows) != len(y):
+            raise ArgumentError("y", f"{len(y)} targets", f"there are {len(rows)} rows")
+        return self._enough(rows), y
+
+    def _checked_rows(self, X: Any) -> Tensor:
+        """Raw rows without targets, looked over, enough of them, and a delta that suits them."""
+        self._check_budget()
+        encoder = self._encoder()
+        if encoder is None:
+            return self._enough(self._looked_over(validate_data(self, X, dtype=np.float32, ensure_min_samples=1)))
+        return self._enough(self._read(encoder, X))
+
+    def _looked_over(self, X: Array) -> Tensor:
+        self._front(X.shape[1])  # a bad range is said before anything else
+        return _tensor(X)
+
+    def _read(self, encoder: TableEncoder, X: Any) -> Tensor:
+        rows = encoder.codes(X)
+        self.n_features_in_, self.feature_names_in_ = encoder.n_features_in_, encoder.feature_names_in_
+        return rows
+
+    def _enough(self, rows: Tensor) -> Tensor:
+        if len(rows) < 2:
+            raise ArgumentError("X", f"n_samples={len(rows)}", "give at least 2 rows; a guarantee needs a crowd")
+        self._delta(len(rows))
+        return rows
+
+    def _raw(self, X: Any) -> Tensor:
+        encoder = self._encoder()
+        if encoder is None:
+            return _tensor(validate_data(self, X, dtype=np.float32, reset=False))
+        return encoder.codes(X)
+
+    def _inputs(self, X: Any) -> Tensor:
+        """The network's inputs for rows, for a metric on public ones."""
+        rows = self._raw(X)
+        front = self._front(rows.shape[1])
+        return rows if front is None else front(rows).float()
+
+    def _front(self, width: int) -> Front | None:
+        if self.schema is not None:
+            return self._encoder()
+        if self.feature_range is None:
+            return None
+        fix = "give public, finite bounds with low < high"
+        try:
+            if not isinstance(self.feature_range, tuple | list | np.ndarray):
+                raise TypeError
+            low, high = (np.asarray(end, dtype=np.float64) for end in self.feature_range)
+        except (TypeError, ValueError):
+            raise ArgumentError("feature_range", self.feature_range, f"{fix}: (low, high)") from None
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ArgumentError("feature_range", self.feature_range, fix)
+        if any(end.shape not in ((), (width,)) for end in (low, high)):
+            raise ArgumentError("feature_range", self.feature_range, f"give two numbers, or {width} a side")
+        return ToRange(torch.from_numpy(np.array(low)), torch.from_numpy(np.array(high)))
+
+
+def _tensor(X: Array) -> Tensor:
+    return torch.from_numpy(np.require(X, requirements=["C", "W"]))  # a copy only where it must be
+
+
+def _target_of(schema: Schema, table: Any) -> Array:
+    """The column of a table that the schema calls its target."""
+    if schema.target is None:
+        raise ArgumentError("y", None, "the schema names no target: give y, or a schema with one")
+    return cells(table, [schema.target])[schema.target]

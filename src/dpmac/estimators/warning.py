@@ -1,0 +1,168 @@
+"""Warnings to whoever holds the data: fits that add up without anyone counting, and rows that plainly need a range.
+
+Both look at rows, and neither goes into a model, a ledger or a file: what they say is shown to the one who has the rows
+anyway. To notice that rows were fitted before, a process remembers a few thousand keyed hashes of rows for each table,
+in memory only; the key is drawn afresh by each process. Folds of a cross-validation overlap, so they are one table.
+Two tables whose rows can hardly be told apart (a handful of categories) count as one, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import multiprocessing
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from dpmac.privacy import Ledger
+from dpmac.randomness import SystemNoise
+
+Array = np.ndarray[Any, Any]
+LARGE = 20.0  # a column's root mean square: scaled columns have about 1, ages 50, pixels 100
+_HASHES = 2048  # of rows, for each table
+_TABLES = 32  # that are remembered
+_FEW = 8  # rows in common that make two tables one
+_LOOKED_AT = 4_000_000  # numbers at most that choose which rows are hashed
+_CELLS = 512  # of a row, that are hashed
+_SCALED = 1_000_000  # numbers that are asked for their scale
+
+
+class PrivacyWarning(UserWarning):
+    """Something about a private fit that its statement cannot know: it is allowed, and probably not what was meant."""
+
+
+@dataclass
+class _Table:
+    """Rows that this process has fitted: hashes, the number of private fits, and the plain sum of their epsilons."""
+
+    hashes: Array
+    fits: int = 0
+    epsilon: float = 0.0
+
+
+_remembered: list[_Table] = []  # the latest last
+
+
+def forget() -> None:
+    """Forget all tables that this process has fitted."""
+    _remembered.clear()
+
+
+@contextmanager
+def counted(x: Tensor, epsilon: float, ledger: Ledger, shared: bool) -> Iterator[None]:
+    """Around a fit that releases into ``ledger``: warns before anything is spent, and remembers what was.
+
+    ``shared`` is whether the user gave the ledger: then it counts, and there is nothing to warn of. A fit that released
+    nothing (an error before the first step, or no privacy at all) is not remembered.
+    """
+    if not math.isfinite(epsilon):
+        yield
+        return
+    hashes, before = _hashes(_array(x)), len(ledger)
+    if not shared:
+        _warn_of_repeats(_known(hashes), epsilon)
+    try:
+        yield
+    finally:
+        if len(ledger) > before:
+            _remember(hashes, epsilon)
+
+
+def warn_of_scales(x: Tensor) -> None:
+    """Warn where some column of raw rows is plainly not scaled; of a network's inputs that no public front has made."""
+    rows = _array(x)
+    few = rows[:: max(1, math.ceil(rows.size / _SCALED))].astype(np.float64)
+    sizes = np.sqrt(np.mean(np.square(few), axis=0))
+    if few.size and sizes.max() > LARGE:
+        worst = int(sizes.argmax())
+        text = (
+            f"column {worst} of X is not scaled: its values are about {sizes[worst]:.2g} in size, and most of what "
+            "such rows could teach is clipped away. Scale by public constants, never by the rows' own statistics: give "
+            "feature_range=(low, high), numbers or one per column, or a schema="
+        )
+        warnings.warn(text, PrivacyWarning, stacklevel=4)
+
+
+def _warn_of_repeats(known: list[_Table], epsilon: float) -> None:
+    """At the second fit, the fourth, the eighth ...: a search over a hundred settings prints no hundred lines."""
+    fix = "Give every fit the same ledger (ledger = dpmac.Ledger(); or its path), and the statement counts them all"
+    fits = 1 + sum(table.fits for table in known)
+    if fits > 1 and fits & (fits - 1) == 0:
+        total = epsilon + sum(table.epsilon for table in known)
+        text = (
+            f"this process has fitted these rows before, or some of them: with this fit {fits} times. Each fit spends, "
+            f"and together they cost up to epsilon {total:.4g} (the plain sum), while each statement tells of one "
+            f"only. {fix}"
+        )
+        warnings.warn(text, PrivacyWarning, stacklevel=6)
+    elif fits == 1 and _in_a_worker():
+        text = (
+            "this private fit runs in a worker process without a ledger: what other workers spend on the same rows is "
+            f"not seen here, and it adds up. {fix} (with n_jobs=1: a ledger has one writer)"
+        )
+        warnings.warn(text, PrivacyWarning, stacklevel=6)
+
+
+def _in_a_worker() -> bool:
+    """Whether joblib has started this process: cross-validations and searches with ``n_jobs`` run there."""
+    return multiprocessing.current_process().name.startswith("LokyProcess")
+
+
+def _known(hashes: Array) -> list[_Table]:
+    """The tables that share rows with these: a few, or half of the fewer where there are hardly any."""
+    found = []
+    for table in _remembered:
+        enough = min(_FEW, math.ceil(min(len(hashes), len(table.hashes)) / 2))
+        places = np.searchsorted(table.hashes, hashes).clip(max=len(table.hashes) - 1)  # both are sorted
+        if (table.hashes[places] == hashes).sum() >= max(enough, 1):
+            found.append(table)
+    return found
+
+
+def _remember(hashes: Array, epsilon: float) -> None:
+    """One more fit of these rows; tables that they join become one."""
+    same = _known(hashes)
+    whole = np.unique(np.concatenate([hashes, *(table.hashes for table in same)]))[: 2 * _HASHES]
+    fits, spent = 1 + sum(table.fits for table in same), epsilon + sum(table.epsilon for table in same)
+    kept = [table for table in _remembered if all(table is not one for one in same)]
+    _remembered[:] = [*kept, _Table(whole, fits, spent)][-_TABLES:]
+
+
+def _hashes(rows: Array) -> Array:
+    """Sorted keyed hashes of up to _HASHES rows, chosen by what they hold and not by where they stand.
+
+    So that the folds of a table choose mostly the same: the rows that come first along one fixed direction.
+    """
+    if len(rows) > _HASHES:
+        width = min(rows.shape[1], max(1, _LOOKED_AT // len(rows)))
+        block, direction = _middle(rows, width), np.cos(np.arange(width, dtype=rows.dtype) + 1)
+        along = block @ direction
+        bad = ~np.isfinite(along)  # codes of a table have NaN where a cell is missing
+        along[bad] = np.nan_to_num(block[bad]) @ direction
+        rows = rows[np.argpartition(along, _HASHES)[:_HASHES]]
+    chosen = np.ascontiguousarray(_middle(rows, _CELLS))
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=8, key=_key()).digest() for row in chosen]
+    return np.unique(np.frombuffer(b"".join(digests), dtype=np.uint64))
+
+
+def _middle(rows: Array, width: int) -> Array:
+    """``width`` neighbouring columns from the middle: the margins of images are all alike."""
+    first = max(0, (rows.shape[1] - width) // 2)
+    return rows[:, first : first + width]
+
+
+@cache
+def _key() -> bytes:
+    """Of this process alone: a hash that someone finds in its memory does not say which row it was of."""
+    return SystemNoise().uniform(8).numpy().tobytes()
+
+
+def _array(x: Tensor) -> Array:
+    return np.asarray(x.detach().flatten(1).cpu().numpy())
