@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-long test-all lint types bench reproduce clean
+.PHONY: help demo test test-long test-all lint types bench bench-tables reproduce clean
 help:            ## list the targets
 	@awk -F ':.*## *' '/^[a-z-]+:.*##/ { printf "%-12s%s\n", $$1, $$2 }' Makefile
 
@@ -40,6 +40,12 @@ types: $(VENV)/.installed-dev ## mypy --strict over src/ and reproduction/
 bench: $(VENV)/.installed-dev ## side-by-side speed ratios against Opacus and plain torch
 	$(BIN)/python benchmarks/step_cost.py
 	$(BIN)/python benchmarks/z_steps.py
+	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/planning.py --cases 40
+
+bench-tables: $(VENV)/.installed-dev ## private models on real tables, beside DP-EBM, diffprivlib and Opacus (DPMAC_DATA; hours on 2 cores; resumable)
+	$(PIP) install -q -c constraints.txt -e '.[peers]'
+	$(BIN)/python benchmarks/tables.py --fits 5
 
 reproduce: $(VENV)/.installed ## the paper's tables and figures, 10 runs of both presets (hours on a CPU; resumable)
 	$(BIN)/python -m reproduction all --runs 10 --preset both --out runs/reproduce

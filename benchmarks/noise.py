@@ -3,7 +3,7 @@
     python benchmarks/noise.py [--gaussians 235000] [--uniforms 60000] [--rounds 41]
 
 235,000 Gaussians are about what one release of the paper's USPS autoencoder adds, 60,000 uniforms are the Poisson
-sample of one step on MNIST. "os.urandom" is how version 0.2 did it: every word from the kernel, and the same transform.
+sample of one step on MNIST. "os.urandom" is how version 0.1 did it: every word from the kernel, and the same transform.
 With a CUDA device there are tables for it as well. One thread; rounds are interleaved, and the first decile is shown,
 which a busy machine disturbs least; read the ratios, not the milliseconds.
 """

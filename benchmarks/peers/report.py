@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -95,6 +96,65 @@ def plot(rows: list[Row], table: str, methods: Sequence[str], epsilons: Sequence
     pyplot.close(figure)
 
 
+SHOWN = {"dpmac": "dpmac", "dp-ebm": "DP-EBM", "opacus": "Opacus", "diffprivlib": "diffprivlib"}
+BESIDE = {"linear": "linear, not private", "boosting": "boosting, not private"}
+
+
+def overview(rows: list[Row], tables: Sequence[str], epsilons: Sequence[float], path: Path) -> None:
+    """Every table's score over epsilon in one picture: the private methods, and two without privacy as lines."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        1, len(tables), figsize=(3.1 * len(tables), 3.4), layout="constrained", squeeze=False
+    )
+    for axis, table in zip(axes[0], tables, strict=True):
+        heights: dict[str, list[float]] = {}
+        for number, (method, name) in enumerate((SHOWN | BESIDE).items()):
+            cells = [values(rows, table, method, epsilon, "score") for epsilon in epsilons]
+            if not any(cells):
+                continue
+            heights[method] = [statistics.fmean(cell) for cell in cells if cell]
+            style = {"linestyle": "--", "color": "0.6" if method == "linear" else "0.3"} if method in BESIDE else {}
+            style |= {} if method in BESIDE else {"marker": "o", "markersize": 4, "color": f"C{number}"}
+            wide = 2.4 if method == "dpmac" else 1.3
+            axis.plot(epsilons[: len(heights[method])], heights[method], label=name, linewidth=wide, **style)
+        best, peer = max(max(h) for h in heights.values()), heights.get("dp-ebm", [0.0])[0]
+        axis.set_ylim(peer - 0.35 * (best - peer), best + 0.08 * (best - peer))
+        axis.set(title=table, xscale="log", xlabel="ε")
+        axis.set_xticks(list(epsilons), [f"{e:g}" for e in epsilons])
+        axis.minorticks_off()
+        task = next(row["task"] for row in rows if row["table"] == table)
+        axis.set_ylabel(KINDS[task]["score"])
+        axis.grid(alpha=0.3)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), ncols=6, loc="outside lower center", frameon=False)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def slim(rows: list[Row], tables: Sequence[str], methods: Sequence[str], epsilons: Sequence[float]) -> list[Row]:
+    """Mean and deviation of every cell, for a small file."""
+    cells = []
+    for table in tables:
+        task = next(row["task"] for row in rows if row["table"] == table)
+        for method in methods:
+            for epsilon in epsilons:
+                cell: Row = {"table": table, "method": method, "epsilon": epsilon}
+                for what in (*KINDS[task], "seconds"):
+                    found = values(rows, table, method, epsilon, what)
+                    if found:
+                        spread = statistics.stdev(found) if len(found) > 1 else 0.0
+                        cell |= {
+                            "fits": len(found),
+                            what: [float(f"{n:.5g}") for n in (statistics.fmean(found), spread)],
+                        }
+                if "fits" in cell:
+                    cells.append(cell)
+    return cells
+
+
 def limit(axis: Any, heights: dict[str, list[float]], what: str) -> None:
     """Show what matters: the best third of the way up from the constant prediction; of a loss all of it."""
     every = [height for row in heights.values() for height in row if height == height]
@@ -116,4 +176,7 @@ def write(rows: list[Row], tables: Sequence[str], methods: Sequence[str], out: P
     paths = [out / f"{table}.png" for table in present]
     for table, path in zip(present, paths, strict=True):
         plot(rows, table, methods, epsilons, path)
-    return [page, *paths]
+    overview(rows, present, epsilons, out / "overview.png")
+    lines = ",\n".join(json.dumps(cell) for cell in slim(rows, present, methods, epsilons))
+    (out / "tables.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    return [page, *paths, out / "overview.png", out / "tables.json"]

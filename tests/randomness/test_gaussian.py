@@ -7,10 +7,11 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pytest
 import torch
 from scipy import special, stats
 
-from dpmac.randomness.gaussian import box_muller, gaussians, uniforms
+from dpmac.randomness.gaussian import box_muller, gaussians, places, uniforms
 from dpmac.randomness.streams import CHUNK, AESStream
 
 LONGEST = math.sqrt(2 * 127 * math.log(2))  # 13.27
@@ -93,3 +94,29 @@ def test_a_given_key_gives_the_same_draws():
     for law, count in itertools.product((gaussians, uniforms), (0, 1, 5, 70_001, 140_000)):
         assert torch.equal(drawn(law, count), drawn(law, count))
         assert drawn(law, count).shape == (count,)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 3e-5, 1 / 65536, 0.1, 0.5, 1 - 2**-30, 1.0])
+def test_places_stand_by_the_words_that_they_drew(rate):
+    """By the same words, place by place in exact arithmetic: 16 bits, and 53 more where they tie."""
+    key, count = bytes(range(32)), 40_003
+    words = AESStream(iter([key])).words(-(-count // 4)).numpy().view(np.uint16)[:count].copy()
+    scaled = Fraction(rate) * 2**16
+    tied = [i for i in range(count) if words[i] == math.floor(scaled)]
+    stream = AESStream(iter([key]))
+    stream.words(-(-count // 4))
+    more = dict(zip(tied, uniforms(len(tied), stream).tolist(), strict=True))
+    wanted = [i for i in range(count) if words[i] + Fraction(more.get(i, 0)) < scaled]
+    assert places(count, rate, AESStream(iter([key]))).tolist() == wanted
+
+
+def test_places_are_as_many_as_the_rate_says_and_independent():
+    for rate in (0.003, 0.4):
+        counts = np.array([len(places(20_000, rate, AESStream())) for _ in range(300)])
+        assert abs(counts.mean() - 20_000 * rate) < 6 * math.sqrt(20_000 * rate * (1 - rate) / 300)
+        assert 0.5 < counts.var() / (20_000 * rate * (1 - rate)) < 1.6
+    stood = np.zeros((400, 64))
+    for row in stood:
+        row[places(64, 0.5, AESStream()).numpy()] = 1
+    pairs = np.corrcoef(stood.T)[np.triu_indices(64, 1)]
+    assert abs(pairs).max() < 6.5 / math.sqrt(400)

@@ -51,8 +51,8 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         the closed form below, which is the better one of the two on real tables (benchmarks/autoencoders.py).
     share : of the closed form's budget beside the mean's, for the linear code; 1 keeps a linear decoder.
     epsilon, delta, schema, feature_range, ledger, total_epsilon, random_state, device : as of :class:`DPMACPCA`.
-    hidden_layer_sizes, batch_size, epochs, activation, learning_rate, z_step, bound, micro_batch_size, progress : of
-        the gradient method alone, as of :class:`DPMACClassifier`.
+    hidden_layer_sizes, batch_size, epochs, activation, learning_rate, z_step, bound, micro_batch_size, threads,
+    progress : of the gradient method alone, as of :class:`DPMACClassifier`.
 
     Attributes
     ----------
@@ -85,6 +85,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
         micro_batch_size: int | None = None,
+        threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
     ) -> None:
         super().__init__(
@@ -104,6 +105,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
             random_state=random_state,
             device=device,
             micro_batch_size=micro_batch_size,
+            threads=threads,
             progress=progress,
         )
         self.code_size = code_size

@@ -30,6 +30,7 @@ from dpmac.tables import Schema
 from dpmac.training import Run, Trainer
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for
 from dpmac.training.progress import progress_bar
+from dpmac.training.threads import step_work, threads_for, using
 from dpmac.training.trainer import Evaluate
 
 __all__ = ["Array", "PrivateEstimator"]
@@ -64,6 +65,7 @@ class PrivateEstimator(OnRows):
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
         micro_batch_size: int | None = None,
+        threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -82,6 +84,7 @@ class PrivateEstimator(OnRows):
         self.random_state = random_state
         self.device = device
         self.micro_batch_size = micro_batch_size
+        self.threads = threads
         self.progress = progress
 
     def _train(
@@ -117,7 +120,12 @@ class PrivateEstimator(OnRows):
         if front is None and plan.noise_multiplier:
             warn_of_scales(x)
         shared = self.ledger is not None
-        with progress_bar("training", self.progress) as on_step, counted(x, self.epsilon, ledger, shared):
+        threads = threads_for(step_work(network.sizes, plan.batch_size)) if self.threads is None else self.threads
+        with (
+            using(threads),
+            progress_bar("training", self.progress) as on_step,
+            counted(x, self.epsilon, ledger, shared),
+        ):
             trainer = Trainer(
                 network.to(self._device()),
                 loss,

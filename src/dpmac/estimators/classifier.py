@@ -72,7 +72,8 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         that it holds. Any number of fits may share one. ``total_epsilon`` refuses a fit that would not fit into it.
     random_state : None draws all randomness from the operating system. A number makes the run repeatable, and *not
         private* against anyone who knows it.
-    device : a torch device. ``micro_batch_size`` bounds memory. Neither changes the result beyond rounding.
+    device : a torch device. ``micro_batch_size`` bounds memory, ``threads`` are torch's during the fit (None: one for
+        small steps, else as many as there are idle cores). None of them changes the result beyond rounding.
     progress : True, False, or "auto" for a bar on a terminal when training takes more than a moment.
 
     Attributes
@@ -108,6 +109,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
         micro_batch_size: int | None = None,
+        threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
     ) -> None:
         super().__init__(
@@ -127,6 +129,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
             random_state=random_state,
             device=device,
             micro_batch_size=micro_batch_size,
+            threads=threads,
             progress=progress,
         )
         self.classes = classes

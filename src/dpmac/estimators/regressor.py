@@ -33,7 +33,8 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
     target_range : ``(low, high)``, public; None takes the schema's range of its target.
     residuals : spend RESIDUALS of the budget on the residual's scale, for ``predict(..., return_std=True)``.
     hidden_layer_sizes, epsilon, delta, schema, feature_range, batch_size, epochs, activation, learning_rate, z_step,
-    bound, ledger, total_epsilon, random_state, device, micro_batch_size, progress : as of :class:`DPMACClassifier`.
+    bound, ledger, total_epsilon, random_state, device, micro_batch_size, threads,
+    progress : as of :class:`DPMACClassifier`.
 
     Attributes
     ----------
@@ -64,6 +65,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
         micro_batch_size: int | None = None,
+        threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
     ) -> None:
         super().__init__(
@@ -83,6 +85,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
             random_state=random_state,
             device=device,
             micro_batch_size=micro_batch_size,
+            threads=threads,
             progress=progress,
         )
         self.target_range = target_range

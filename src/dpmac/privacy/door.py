@@ -9,13 +9,14 @@ filling in one row of a table whose number of rows is public.
 1. The query treats every row by itself (a test changes one row and sees only that row's parts change).
 2. The bound keeps its promise; this is checked here, on every row, before anything is summed.
 
-Floating point. Sums are made in double precision over blocks of bounded length and the bounds leave room for their
-rounding (see ``bounds.SLACK``). A row's own numbers are rounded too, and matrix kernels round by shape and by spot: a
-row that moved because another came or went could change, by much where it sits on a discontinuity (ReLU's f' at 0, a
-row scaled to length 1). So nothing is ever computed on a whole table whose shape its rows could change: fronts,
-coordinates and parts are computed in blocks of public shape, at spots drawn at random by a law under which no row's
-spot depends on the others (:meth:`Batch.spend`). What is assumed of the kernels is only that the numbers at one spot do
-not depend on the *values* at other spots; a test changes one row, outrageously, and sees no bit of another change.
+Floating point. Sums are made over blocks of bounded length, and the bounds leave room for their rounding (see
+``bounds.SLACK`` and, for single precision, ``parts.SINGLE_ROOM``). A row's own numbers are rounded too, and matrix
+kernels round by shape and by spot: a row that moved because another came or went could change, by much where it sits on
+a discontinuity (ReLU's f' at 0, a row scaled to length 1). So nothing is ever computed on a whole table whose shape its
+rows could change: fronts, coordinates and parts are computed in blocks of public shape, at spots drawn at random by a
+law under which no row's spot depends on the others (:meth:`Batch.spend`). What is assumed of the kernels is only that
+the numbers at one spot do not depend on the *values* at other spots; a test changes one row, outrageously, and sees no
+bit of another change.
 
 The noisy sum is snapped to a grid of about a millionth of the noise's standard deviation, which removes the low bits in
 which floating-point Gaussians are known to betray their argument. This is a mitigation, not a proof: an exact one

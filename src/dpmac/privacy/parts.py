@@ -15,7 +15,6 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 CHUNK = 256  # rows in one single-precision product
 GROUP = 8  # such products that are added up in single precision
@@ -133,18 +132,18 @@ class OuterPart:
 
     def scaled(self, factors: Tensor) -> OuterPart:
         more = factors.double()
-        merged = more if self.factors is None else torch.where(more == 0, 0.0, self.factors * more)
+        merged = more if self.factors is None else self.factors * more
         return OuterPart(self.left, self.right, self.one, merged, self._lengths())
 
     def total(self) -> Tensor:
         whole, left, right = self._lengths()
         factors = torch.ones_like(whole) if self.factors is None else self.factors
-        unfit = ~torch.isfinite(whole)
+        fit = torch.isfinite(whole)
         if self.single:  # beyond LARGEST, single precision could overflow on the way
-            unfit |= (left * factors.abs() > LARGEST) | (right > LARGEST)
+            fit &= (left * factors.abs() <= LARGEST) & (right <= LARGEST)
         slopes, inputs = self.left, self.right
-        if bool(unfit.any()):  # 0 * inf must not reach a sum
-            factors = torch.where(unfit, 0.0, factors)
+        if not bool(fit.all()):  # 0 * inf must not reach a sum
+            factors = torch.where(fit, factors, 0.0)
             slopes, inputs = kept(slopes, factors), kept(inputs, factors)
         if self.single:
             return in_chunks(slopes * factors.float().unsqueeze(1), inputs, self.one)
@@ -174,22 +173,31 @@ def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
     comes or goes, and the additions behind it, can round differently: twice that is :data:`SINGLE_ROOM`.
     """
     width = right.shape[1]
-    if left.device.type != "cpu":  # one launch for all chunks
-        spare = -len(left) % CHUNK
-        a, b = (F.pad(t, (0, 0, 0, spare)).reshape(-1, CHUNK, t.shape[1]) for t in (left, right))
-        total = F.pad(torch.bmm(a.transpose(1, 2), b).sum(dim=0, dtype=torch.float64), (0, int(one)))
-    else:
-        total = torch.zeros(left.shape[1], width + one, dtype=torch.float64)
-        sums, more = (torch.empty(left.shape[1], width) for _ in range(2))
-        for first in range(0, len(left), CHUNK * GROUP):
-            for start in range(first, min(first + CHUNK * GROUP, len(left)), CHUNK):
-                rows = slice(start, start + CHUNK)
-                torch.mm(left[rows].T, right[rows], out=sums if start == first else more)
-                _ = sums if start == first else sums.add_(more)
-            _ = total[:, :width].copy_(sums) if first == 0 else total[:, :width].add_(sums)
+    if left.device.type != "cpu":  # one launch for all chunks, of CHUNK rows or the most that leave no rest
+        rows = next((k for k in (CHUNK, CHUNK // 2, CHUNK // 4) if len(left) % k == 0), 1)
+        a, b = (t.reshape(-1, rows, t.shape[1]) for t in (left, right))
+        total = torch.bmm(a.transpose(1, 2), b).sum(dim=0, dtype=torch.float64)
+        return torch.cat([total, _sums(left).unsqueeze(1)], dim=1) if one else total
+    total = torch.zeros(left.shape[1], width + one, dtype=torch.float64)
+    sums, more = (torch.empty(left.shape[1], width) for _ in range(2))
+    for first in range(0, len(left), CHUNK * GROUP):
+        for start in range(first, min(first + CHUNK * GROUP, len(left)), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            torch.mm(left[chunk].T, right[chunk], out=sums if start == first else more)
+            _ = sums if start == first else sums.add_(more)
+        _ = total[:, :width].copy_(sums) if first == 0 else total[:, :width].add_(sums)
     if one:
-        total[:, -1] = left.sum(dim=0, dtype=torch.float64)
+        total[:, -1] = _sums(left)
     return total
+
+
+def _sums(rows: Tensor) -> Tensor:
+    """The sum over rows, made as :func:`in_chunks` makes its products, with a right side of ones."""
+    if rows.device.type != "cpu":
+        return rows.sum(dim=0, dtype=torch.float64)
+    ones = torch.ones(1, CHUNK)
+    sums = [ones[:, : len(chunk)] @ chunk for chunk in torch.split(rows, CHUNK)]
+    return torch.cat(sums).sum(dim=0, dtype=torch.float64)
 
 
 def _product(left: Tensor, right: Tensor, one: bool) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dpmac.checks import integer
 from dpmac.randomness.chacha import gaussians_on
-from dpmac.randomness.gaussian import gaussians, uniforms
+from dpmac.randomness.gaussian import gaussians, places, uniforms
 from dpmac.randomness.streams import AESStream
 
 
@@ -50,6 +50,10 @@ class SystemNoise:
 
     def uniform(self, count: int) -> Tensor:
         return uniforms(count, AESStream())
+
+    def places(self, count: int, rate: float) -> Tensor:
+        """Those of ``count`` places that stand, each by itself with probability ``rate``, in order."""
+        return places(count, rate, AESStream())
 
     def normal(self, shape: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
         count, kind = math.prod(shape), torch.device(device)

@@ -5,7 +5,7 @@ this is its threshold over the deviation of the noise on it, about n epsilon / 4
 network, the steps and (for numbers) the threshold must be: Adam walks as far on noise alone as on signal, so a rate
 that suits much data shakes a model of few rows to pieces.
 
-The rule was chosen on held-out *training* rows of thirteen real tables and looked at on four others, by 300,000
+The rule was chosen on held-out *training* rows of thirteen real tables and looked at on four others, by 254,268
 simulated private trainings (``benchmarks/search``, docs/results/tables.md). Sampling rates from 0.05 to 0.4 and 300 to
 1000 steps made little difference; more steps were better in the mean, larger batches were not.
 """
