@@ -73,3 +73,14 @@ def test_the_polynomial_is_the_weighted_slope_at_the_weights():
         assert torch.equal(polynomial.slope, 0.5 * answer[f"layer {k}"])
         assert torch.equal(polynomial.centre, layer.matrix())
         assert polynomial.curvature is None
+
+
+def test_the_centre_is_made_when_it_is_asked_for_and_never_after_the_weights_moved():
+    problem = make_problem(loss_name="squared")
+    answer = {stage.name: torch.zeros(stage.layer.matrix_shape) for stage in problem.network.stages}
+    first, *_ = FirstOrder().polynomials(problem.network, problem.loss, answer)
+    layer = problem.network.weight_layers[0]
+    assert torch.equal(first.centre, layer.matrix())
+    layer.write(layer.matrix() + 1)
+    with pytest.raises(RuntimeError, match="the weights have moved since"):
+        _ = first.centre

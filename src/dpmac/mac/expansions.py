@@ -79,6 +79,6 @@ class FirstOrder:
 
     def polynomials(self, network: Network, loss: Loss, answer: Mapping[str, Tensor]) -> list[Polynomial]:
         return [
-            Polynomial(problem.stage.layer.matrix(), problem.loss.weight * answer[problem.stage.name])
+            Polynomial(problem.stage.layer.matrix_now(), problem.loss.weight * answer[problem.stage.name])
             for problem in problems_of(network, loss)
         ]

@@ -10,6 +10,7 @@ Evaluating, minimising or reshaping it costs no privacy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,10 +27,15 @@ class Polynomial:
     unless it was released and paid for.
     """
 
-    centre: Tensor
+    around: Tensor | Callable[[], Tensor]  # W_0, or what gives it: order 1 as a rule never asks
     slope: Tensor
     curvature: Tensor | None = None
     constant: Tensor | None = None
+
+    @property
+    def centre(self) -> Tensor:
+        """W_0, the public weights around which the polynomial was taken."""
+        return self.around() if callable(self.around) else self.around
 
     def value(self, weights: Tensor) -> Tensor:
         """P(weights). Refuses if the constant was not released: no routine may behave as if it knew the objective."""

@@ -41,4 +41,4 @@ class Gradients:
 
     def polynomials(self, network: Network, loss: Loss, answer: Mapping[str, Tensor]) -> list[Polynomial]:
         stages = [problem.stage for problem in problems_of(network, loss)]
-        return [Polynomial(stage.layer.matrix(), answer[stage.name]) for stage in stages]
+        return [Polynomial(stage.layer.matrix_now(), answer[stage.name]) for stage in stages]

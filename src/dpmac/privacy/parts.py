@@ -20,6 +20,7 @@ CHUNK = 256  # rows in one single-precision product
 GROUP = 8  # such products that are added up in single precision
 SINGLE_ROOM = (2 * CHUNK**2 + CHUNK * GROUP * (GROUP + 1)) * 2.0**-24 * 1.001  # of a share's bound; see in_chunks
 LARGEST = 1e15  # a vector of single precision that is longer is left out
+SMALLEST = 2.0**-126  # the least number that has all digits in single precision
 
 
 class Part(Protocol):
@@ -141,6 +142,9 @@ class OuterPart:
         fit = torch.isfinite(whole)
         if self.single:  # beyond LARGEST, single precision could overflow on the way
             fit &= (left * factors.abs() <= LARGEST) & (right <= LARGEST)
+            # and a factor below SMALLEST, or what it leaves, would be rounded by much, up as well as down
+            least = torch.minimum(factors.abs(), left * factors.abs() / math.sqrt(max(1, self.left.shape[1])))
+            fit &= (least >= SMALLEST) | (factors == 0)
         slopes, inputs = self.left, self.right
         if not bool(fit.all()):  # 0 * inf must not reach a sum
             factors = torch.where(fit, factors, 0.0)
@@ -178,8 +182,8 @@ def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
         a, b = (t.reshape(-1, rows, t.shape[1]) for t in (left, right))
         total = torch.bmm(a.transpose(1, 2), b).sum(dim=0, dtype=torch.float64)
         return torch.cat([total, _sums(left).unsqueeze(1)], dim=1) if one else total
-    total = torch.zeros(left.shape[1], width + one, dtype=torch.float64)
-    sums, more = (torch.empty(left.shape[1], width) for _ in range(2))
+    total = left.new_zeros(left.shape[1], width + one, dtype=torch.float64)
+    sums, more = (left.new_empty(left.shape[1], width) for _ in range(2))
     for first in range(0, len(left), CHUNK * GROUP):
         for start in range(first, min(first + CHUNK * GROUP, len(left)), CHUNK):
             chunk = slice(start, start + CHUNK)
@@ -195,7 +199,7 @@ def _sums(rows: Tensor) -> Tensor:
     """The sum over rows, made as :func:`in_chunks` makes its products, with a right side of ones."""
     if rows.device.type != "cpu":
         return rows.sum(dim=0, dtype=torch.float64)
-    ones = torch.ones(1, CHUNK)
+    ones = rows.new_ones(1, CHUNK)
     sums = [ones[:, : len(chunk)] @ chunk for chunk in torch.split(rows, CHUNK)]
     return torch.cat(sums).sum(dim=0, dtype=torch.float64)
 

@@ -21,7 +21,7 @@ NOT_COVERED = (
     "any metric computed on the training data, or on other private data, and shown beside the model;",
     "other releases from the same rows, such as a second training: put them into one ledger to compose them;",
     "the number of rows and of columns, which are treated as public;",
-    "error messages, warnings and progress shown to whoever holds the data, and side channels such as timing and memory;",
+    "error messages, warnings and progress shown to whoever holds the data, and side channels (timing, memory);",
     "the rounding of the noise: floating-point numbers on a fine grid stand for exact Gaussian ones.",
 )
 

@@ -7,6 +7,7 @@ and one line in this room's ``__init__``; the contract tests pick it up. Everyth
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -82,6 +83,17 @@ class WeightLayer(Layer):
         matrix[:, :-1] = self.weight.detach().flatten(1)
         matrix[:, -1] = self.bias.detach()
         return matrix
+
+    def matrix_now(self) -> Callable[[], Tensor]:
+        """:meth:`matrix` as it is now, made when it is asked for; an error if the weights have moved by then."""
+        version = self.weight._version
+
+        def made() -> Tensor:
+            if self.weight._version != version:
+                raise RuntimeError("the weights have moved since: ask for the matrix before they do")
+            return self.matrix()
+
+        return made
 
     @torch.no_grad()
     def write(self, matrix: Tensor) -> None:
