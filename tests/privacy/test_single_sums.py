@@ -238,7 +238,6 @@ def test_double_precision_needs_no_room_but_the_slack(dtypes):
     assert torch.allclose(part.total(), expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.xfail(strict=True, reason="a joint bound leaves room in the single-precision partitions alone")
 def test_a_joint_bound_over_both_precisions_leaves_room_for_all_the_rounding_that_is_counted():
     """Rounding in one partition is as large as *other* rows' shares there, whatever this row's share is."""
     left, right = torch.ones(3, 2), torch.ones(3, 2)

@@ -26,7 +26,7 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, number
 from dpmac.privacy.allocation import Allocation, EqualShares, allocated, per_layer
 from dpmac.privacy.partition import Partition, promised
-from dpmac.privacy.parts import Part
+from dpmac.privacy.parts import SINGLE_ROOM, Part
 
 # Shares are bounded to (1 - SLACK) of their promise, so that the rounding of a double-precision sum stays inside the
 # promise. release() sums blocks of at most 4096 rows; two sums over neighbouring tables of m rows then differ by at
@@ -129,7 +129,10 @@ class JointClip(Fixed):
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         kappas = per_layer("kappa", self.kappa, len(parts))
-        factors = clip_factors(joint_norms(parts, kappas), 1.0)
+        # rounding in a single-precision share can be as large as *other* rows' shares there: where only some shares
+        # have room for it in their norms, all must leave it
+        mixed = len({getattr(part, "single", False) for part in parts}) > 1
+        factors = clip_factors(joint_norms(parts, kappas), 1.0 / (1.0 + SINGLE_ROOM) if mixed else 1.0)
         return [part.scaled(factors) for part in parts]
 
 

@@ -26,8 +26,7 @@ would need a discrete Gaussian. The statement lists it among what is not covered
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -39,11 +38,13 @@ from dpmac.privacy.ledger import Entry, Ledger
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part
 from dpmac.privacy.positions import PositionPart
+from dpmac.privacy.precision import full_precision
 from dpmac.privacy.query import Query
 from dpmac.privacy.sampling import MAX_BLOCK, Batch, block_size
 from dpmac.randomness import NoiseSource
 
 MAX_ROWS = 4_000_000  # expected rows in a release: the rounding argument in bounds.SLACK counts on it
+LEAST = 1e-20  # a scale below which sums are made in double precision whatever the parts are: underflow is absolute
 PART_TYPES = (OuterPart, DensePart, GramPart, PositionPart)
 _CACHED = 1 << 16  # numbers that a core perturbs at a time, from the draw to the grid: its cache holds them
 _GRID_BITS = 20  # the released grid is 2**-20 of the noise's standard deviation
@@ -78,7 +79,7 @@ def release(
     sigma = check_multiplier(noise_multiplier)
     scales = _checked_scales(query.partitions, sigma)
     _check_arguments(batch, divisor, micro_batch)
-    with _full_precision():
+    with full_precision():
         totals = _sums(batch, query, scales, source, micro_batch)
     ledger.append(
         Entry(
@@ -109,7 +110,8 @@ def _sums(
             totals, block, filled = _added(totals, block), None, 0
         raw = query.parts(*rows)
         _check_kinds(raw, query.partitions, size)
-        parts = [part.scaled(real.double()) for part in raw]  # what empty spots contributed is dropped
+        exact = [p.doubled() if isinstance(p, OuterPart) and s < LEAST else p for p, s in zip(raw, scales, strict=True)]
+        parts = [part.scaled(real.double()) for part in exact]  # what empty spots contributed is dropped
         _check_promise(parts, query.partitions, scales)
         block = _added(block, [part.total() for part in parts])
         filled += size
@@ -123,18 +125,6 @@ def _added(one: list[Tensor] | None, other: list[Tensor] | None) -> list[Tensor]
     if one is None or other is None:
         return other if one is None else one
     return [a.add_(b) for a, b in zip(one, other, strict=True)]
-
-
-@contextmanager
-def _full_precision() -> Iterator[None]:
-    """Single-precision products as they are: the rounding argument does not hold for TF32 or bfloat16 kernels."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bool) -> Tensor:

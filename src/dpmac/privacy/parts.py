@@ -136,6 +136,10 @@ class OuterPart:
         merged = more if self.factors is None else self.factors * more
         return OuterPart(self.left, self.right, self.one, merged, self._lengths())
 
+    def doubled(self) -> OuterPart:
+        """The same shares in double precision."""
+        return OuterPart(self.left.double(), self.right.double(), self.one, self.factors)
+
     def total(self) -> Tensor:
         whole, left, right = self._lengths()
         factors = torch.ones_like(whole) if self.factors is None else self.factors

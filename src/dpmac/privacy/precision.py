@@ -1,0 +1,62 @@
+"""Single-precision products as they are written, while a release adds up: no TF32, no bfloat16, no autocast.
+
+The rounding argument of :func:`dpmac.privacy.parts.in_chunks` counts on products that round to 24 bits. torch's
+settings that allow less are of the whole process, so releases in several threads share one change of them: the first to
+come makes it, the last to go puts back what was there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+_LOCK = threading.Lock()
+_inside = 0
+_before: tuple[str | None, list[tuple[Any, str]]] = (None, [])
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Products of single-precision numbers in single precision, in this process, until the last such block ends."""
+    global _inside, _before
+    with _LOCK:
+        if _inside == 0:
+            _before = _set()
+        _inside += 1
+    try:
+        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+            yield
+    finally:
+        with _LOCK:
+            _inside -= 1
+            if _inside == 0:
+                _restore(*_before)
+
+
+def _set() -> tuple[str | None, list[tuple[Any, str]]]:
+    """The settings as they were, having made them full."""
+    try:
+        before = torch.get_float32_matmul_precision()
+    except RuntimeError:  # the user has set torch's newer, per-backend names, and the older one no longer answers
+        homes = [home for home in _homes() if hasattr(home, "fp32_precision")]
+        kept = [(home, str(home.fp32_precision)) for home in homes]
+        for home in homes:
+            home.fp32_precision = "ieee"
+        return None, kept
+    torch.set_float32_matmul_precision("highest")
+    return before, []
+
+
+def _restore(before: str | None, kept: list[tuple[Any, str]]) -> None:
+    if before is not None:
+        torch.set_float32_matmul_precision(before)
+    for home, value in kept:
+        home.fp32_precision = value
+
+
+def _homes() -> list[Any]:
+    return [torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None)]
