@@ -42,10 +42,12 @@ CASES: dict[str, tuple[tuple[int, ...], str, int, int]] = {  # sizes, loss, batc
     "table 253-64-2, batch 2000": ((253, 64, 2), "softmax", 2000, 39_000),
 }
 SIGMA, THETA = 1.0, 0.3
-SLOW = tuple(
-    f"Opacus, {mode}" for mode in ("fast gradient clipping", "hooks", "hooks, secure_mode", "expanded weights")
+PER_EXAMPLE = tuple(  # modes that build every example's gradient
+    f"Opacus, {mode}"
+    for mode in ("fast gradient clipping", "hooks", "hooks, secure_mode", "expanded weights", "functorch")
 )
-SLOW += ("Opacus, functorch", "dpmac, 30 Adam Z-steps (paper)")
+SLOW = (*PER_EXAMPLE, "dpmac, 30 Adam Z-steps (paper)")
+ROOM = 2e9  # bytes for every example's gradient on a CPU: more, of which torch takes several copies, is not tried
 Stepper = Callable[[], None]
 
 
@@ -167,6 +169,9 @@ def contenders(sizes: tuple[int, ...], name: str, batch: int, n: int, device: st
             "Opacus, functorch": opacus(fresh().plain(), g, x, y, "functorch"),
             "dpmac, 30 Adam Z-steps (paper)": dpmac(fresh(), g, rows, targets, batch, AdamCoordinates(), SystemNoise()),
         }
+    bytes_each = 4.0 * batch * sum(a * b for a, b in itertools.pairwise(sizes))
+    if device == "cpu" and bytes_each > ROOM:
+        found = {name: step for name, step in found.items() if name not in PER_EXAMPLE}
     return {name: step for name, step in found.items() if step is not None}
 
 
