@@ -38,7 +38,7 @@ def plot(figures: dict[str, Any], path: Path) -> None:
     for number, name in enumerate(names):
         places = [k + width * (number - len(names) / 2) for k, case in enumerate(cases.values()) if name in case]
         heights = [case[name] / case[BASE] for case in cases.values() if name in case]
-        colour = "C0" if name == "dpmac" else f"C{1 + number % 9}"
+        colour = "C0" if name == "dpmac" else pyplot.get_cmap("tab20")(2 * (number + 1) % 20 + (number > 8))
         axis.bar(places, heights, width, label=name, color=colour, edgecolor="k" if name == "dpmac" else "none")
     axis.set(yscale="log", ylabel="time of a step / torch without privacy")
     axis.axhline(1, color="0.4", linewidth=0.8)
