@@ -170,6 +170,7 @@ def test_scikit_learns_own_checks_of_a_regressor(estimator, check):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")  # the checks fit unscaled columns, again and again
 @parametrize_with_checks([DPMACRegressor((16,), epochs=5, random_state=0, target_range=(-300, 300))])
 def test_scikit_learns_own_checks_of_a_private_regressor(estimator, check):
     check(estimator)
