@@ -11,13 +11,13 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import PoissonSampler, PrivateRows, sampling
-from dpmac.privacy.sampling import block_size
+from dpmac.privacy.sampling import block_size, room_for
 from dpmac.randomness import SeededNoise, SystemNoise
 
 # --- samples --------------------------------------------------------------------------------------------------------
@@ -130,8 +130,24 @@ def test_the_capacity_is_public_and_exceeded_once_in_2_to_the_80(n, rate):
     assert n * rate <= capacity <= min(n, n * rate + 60 + 12 * math.sqrt(n * rate))
 
 
+@given(st.integers(1, 10**8), st.floats(1e-9, 1 - 1e-9))
+@example(60_000, 1 / 60)
+@example(10**8, 1e-9)
+@example(300, 0.85)
+def test_the_room_is_enough_by_another_way_to_the_tail(n, rate):
+    """The tail's first term, by logarithms of factorials, times the geometric series that is above all its others."""
+    c = room_for(n, rate)
+    if c == n:
+        return
+    first = math.lgamma(n + 1) - math.lgamma(c + 2) - math.lgamma(n - c)
+    first += (c + 1) * math.log(rate) + (n - c - 1) * math.log1p(-rate)
+    ratio = (n - c - 1) * rate / ((c + 2) * (1 - rate))
+    assert ratio < 1
+    assert (first - math.log1p(-ratio)) / math.log(2) < -80
+
+
 def test_a_sample_beyond_the_capacity_loses_no_row(monkeypatch):
-    monkeypatch.setattr(sampling, "_OVERFLOW", 0.0)
+    monkeypatch.setattr(sampling, "room_for", lambda n, rate: round(n * rate))
     batch = PrivateRows(torch.ones(1000, 1)).sample(PoissonSampler(1000, 0.5, SeededNoise(5)))
     assert batch.capacity == 500
     counts = [int(x.sum()) for (x,), _ in batch.spend(64, SeededNoise(0))]

@@ -19,6 +19,7 @@ from torch import Tensor
 CHUNK = 256  # rows in one single-precision product
 GROUP = 8  # such products that are added up in single precision
 SINGLE_ROOM = (2 * CHUNK**2 + CHUNK * GROUP * (GROUP + 1)) * 2.0**-24 * 1.001  # of a share's bound; see in_chunks
+_SMALL = 1 << 15  # numbers of a product for which a batched kernel is the quicker one on a CPU
 LARGEST = 1e15  # a vector of single precision that is longer is left out
 SMALLEST = 2.0**-126  # the least number that has all digits in single precision
 
@@ -180,14 +181,16 @@ def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
     kernel adds), so by CHUNK^2 u in norm; the j-th addition of a group by j CHUNK u. Only the chunk of the row that
     comes or goes, and the additions behind it, can round differently: twice that is :data:`SINGLE_ROOM`.
     """
-    width = right.shape[1]
-    if left.device.type != "cpu":  # one launch for all chunks, of CHUNK rows or the most that leave no rest
-        rows = next((k for k in (CHUNK, CHUNK // 2, CHUNK // 4) if len(left) % k == 0), 1)
-        a, b = (t.reshape(-1, rows, t.shape[1]) for t in (left, right))
+    width, units = right.shape[1], left.shape[1]
+    whole = next((k for k in (CHUNK, CHUNK // 2, CHUNK // 4) if len(left) % k == 0), None)
+    if len(left) == 0:
+        return left.new_zeros(units, width + one, dtype=torch.float64)
+    if whole is not None and (units * width <= _SMALL or left.device.type != "cpu"):  # all chunks at one go
+        a, b = (t.reshape(-1, whole, t.shape[1]) for t in (left, right))
         total = torch.bmm(a.transpose(1, 2), b).sum(dim=0, dtype=torch.float64)
         return torch.cat([total, _sums(left).unsqueeze(1)], dim=1) if one else total
-    total = left.new_zeros(left.shape[1], width + one, dtype=torch.float64)
-    sums, more = (left.new_empty(left.shape[1], width) for _ in range(2))
+    total = left.new_empty(units, width + one, dtype=torch.float64)
+    sums, more = (left.new_empty(units, width) for _ in range(2))
     for first in range(0, len(left), CHUNK * GROUP):
         for start in range(first, min(first + CHUNK * GROUP, len(left)), CHUNK):
             chunk = slice(start, start + CHUNK)
@@ -200,12 +203,10 @@ def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
 
 
 def _sums(rows: Tensor) -> Tensor:
-    """The sum over rows, made as :func:`in_chunks` makes its products, with a right side of ones."""
-    if rows.device.type != "cpu":
-        return rows.sum(dim=0, dtype=torch.float64)
-    ones = rows.new_ones(1, CHUNK)
-    sums = [ones[:, : len(chunk)] @ chunk for chunk in torch.split(rows, CHUNK)]
-    return torch.cat(sums).sum(dim=0, dtype=torch.float64)
+    """The sum over rows: 64 at a time in single precision, those in double. As exact as :func:`in_chunks`, and more."""
+    whole = len(rows) // 64 * 64
+    total = rows[:whole].reshape(-1, 64, rows.shape[1]).sum(dim=1).sum(dim=0, dtype=torch.float64)
+    return total if whole == len(rows) else total + rows[whole:].sum(dim=0)
 
 
 def _product(left: Tensor, right: Tensor, one: bool) -> Tensor:

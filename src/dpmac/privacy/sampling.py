@@ -10,11 +10,13 @@ The table has n places, and n is public. Neighbouring tables differ in one place
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
+from scipy.special import betainc
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
@@ -22,7 +24,6 @@ from dpmac.randomness import NoiseSource, SystemNoise, shuffled
 
 MIN_RATE = 1e-9
 MAX_BLOCK = 4096  # rows in a block, at most: the rounding argument in bounds.SLACK counts on it
-_OVERFLOW = 80 * math.log(2)  # a sample finds no room with a chance below exp(-_OVERFLOW)
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
 
 
@@ -75,10 +76,8 @@ class Batch:
 
     @property
     def capacity(self) -> int:
-        """Rows there is room for, a public number. Less than one sample in 2**80 is larger (Bernstein's inequality)."""
-        n, rate = len(self._rows), self.sample_rate
-        spread = _OVERFLOW / 3 + math.sqrt((_OVERFLOW / 3) ** 2 + 2 * _OVERFLOW * n * rate * (1 - rate))
-        return n if rate == 1 else min(n, math.ceil(n * rate + spread))
+        """Rows there is room for, a public number. Less than one sample in 2**80 is larger."""
+        return room_for(len(self._rows), self.sample_rate)
 
     def spend(self, size: int, source: NoiseSource) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
         """The rows at random spots in blocks of exactly ``size``, each block with a mask of what is real.
@@ -200,6 +199,22 @@ def _gathered(columns: tuple[Tensor, ...], row_at: Tensor) -> tuple[tuple[Tensor
         return rows.masked_fill_(empty.reshape(-1, *[1] * (rows.dim() - 1)), 0)
 
     return tuple(gather(column) for column in columns), real
+
+
+@functools.lru_cache(maxsize=1024)
+def room_for(n: int, rate: float) -> int:
+    """The least c that less than one Poisson sample of n places in 2**80 goes beyond; n at most.
+
+    By the binomial tail itself, an incomplete beta function: scipy's, good to ten digits, asked for half the chance.
+    """
+    if rate == 1:
+        return n
+    low, high = math.floor(n * rate), n  # low is too little, and high is enough: all places there are
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = float(betainc(middle + 1.0, float(n - middle), rate)) < 2.0**-81
+        low, high = (low, middle) if enough else (middle, high)
+    return high
 
 
 def block_size(capacity: int, micro_batch: int | None) -> int:
