@@ -33,7 +33,7 @@ def test_the_least_is_found_from_anywhere_over_any_slope_and_any_jump(root, powe
 
     found, _ = least(cost, 1.0, start, slope, 1e-4, WITHIN)
     assert found in asked
-    assert root <= found <= root * (1 + 1.1e-4)
+    assert root * (1 - 1e-12) <= found <= root * (1 + 1.1e-4)  # the cost itself rounds
     assert len(asked) < 60
 
 

@@ -91,7 +91,7 @@ def release(
         )
     )
     return {
-        p.name: _perturb(total, sigma * scale if sigma else 0.0, source, p.symmetric) / float(divisor)
+        p.name: _perturb(total, sigma * scale if sigma else 0.0, source, p.symmetric, float(divisor))
         for p, scale, total in zip(query.partitions, scales, totals, strict=True)
     }
 
@@ -127,21 +127,22 @@ def _added(one: list[Tensor] | None, other: list[Tensor] | None) -> list[Tensor]
     return [a.add_(b) for a, b in zip(one, other, strict=True)]
 
 
-def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bool) -> Tensor:
-    """``total`` plus fresh independent Gaussian noise, snapped to a grid far finer than the noise.
+def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bool, divisor: float) -> Tensor:
+    """``total`` plus fresh independent Gaussian noise, snapped to a grid far finer than the noise, over ``divisor``.
 
     For symmetric matrices the noise is (N + N^T) / 2 with N independent in every coordinate: a function of
     ``total + N``, so no less private, with half the variance off the diagonal.
     """
     if deviation == 0.0:
-        return total
-    grid = 2.0 ** (math.floor(math.log2(deviation)) - _GRID_BITS)  # a power of two: dividing by it is exact
+        return total / divisor
+    grid = 2.0 ** (math.floor(math.log2(deviation)) - _GRID_BITS)  # a power of two, so that 1 / grid is exact
     if total.device.type == "cpu":
         snapped = total.contiguous()
         for piece in torch.split(snapped.view(-1), _CACHED * torch.get_num_threads()):
-            piece.add_(source.normal(piece.shape), alpha=deviation).div_(grid).round_().mul_(grid)
+            piece.add_(source.normal(piece.shape), alpha=deviation).mul_(1.0 / grid).round_().mul_(grid / divisor)
     else:
-        snapped = source.normal(total.shape, total.device).mul_(deviation).add_(total).div_(grid).round_().mul_(grid)
+        snapped = source.normal(total.shape, total.device).mul_(deviation).add_(total)
+        snapped = snapped.mul_(1.0 / grid).round_().mul_(grid / divisor)
     return (snapped + snapped.transpose(-1, -2)) / 2 if symmetric else snapped
 
 
