@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DEFAULT_INTERVAL = 1e-4  # dp-accounting's own
 FAR = 10.0  # standard deviations: dp-accounting cuts a Gaussian's tails off just before
 TAIL = 1e-15  # dp-accounting's: the mass that a composition may move to an infinite loss
-KEEP = 2.0  # the default interval stands, where it takes no more than so many times the points that are meant
+KEEP = 3.0  # the default interval stands, where it takes no more than so many times the points that are meant
 MANY = 10_000  # above so many steps, a composition of compositions
 
 
