@@ -6,7 +6,7 @@ import math
 import time
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
@@ -24,6 +24,8 @@ WITHIN = Range(0.02, 1e7)
     slope=st.floats(-5, -0.2),
     jump=st.sampled_from([1.0, 1.5, 1e3]),
 )
+@example(root=5.0, power=6.0, start=0.125, slope=-5.0, jump=1e3)  # a line over the jump: ten times the tolerance
+@example(root=7.997456715707355, power=1.0380822806702326, start=0.125, slope=-4.277329474368358, jump=1e3)
 def test_the_least_is_found_from_anywhere_over_any_slope_and_any_jump(root, power, start, slope, jump):
     asked = []
 

@@ -12,8 +12,20 @@ from doorway import go
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpmac.privacy import GramPart, JointClip, Normalise, OuterPart, Partition, PerLayerClip
-from dpmac.privacy.bounds import SLACK, joint_norms
+from dpmac.privacy import (
+    GramPart,
+    JointClip,
+    Ledger,
+    Normalise,
+    OuterPart,
+    Partition,
+    PerLayerClip,
+    PrivateRows,
+    Query,
+    release,
+)
+from dpmac.privacy.bounds import SLACK, clip_factors, joint_norms
+from dpmac.privacy.door import BrokenPromiseError
 from dpmac.privacy.parts import CHUNK, GROUP, LARGEST, SINGLE_ROOM, _single_norms, in_chunks
 from dpmac.randomness import SeededNoise
 
@@ -247,3 +259,23 @@ def test_a_joint_bound_over_both_precisions_leaves_room_for_all_the_rounding_tha
     single, double = parts[0].norms() / (1 + SINGLE_ROOM), parts[1].norms()
     assert bool((joint_norms(parts, [1.0, 1.0]) <= 1.0).all())
     assert bool((torch.hypot(single + SINGLE_ROOM * single.max(), double) <= 1.0).all())
+
+
+def test_the_door_itself_asks_for_that_room():
+    """Whoever made the bound: clipped jointly without that room the release is refused, and with it it is not."""
+    table = PrivateRows(torch.ones(64, 1))
+    promised = (Partition("s", (2, 2), 1.0), Partition("d", (1, 1, 1), 1.0, symmetric=True))
+
+    def ask(kappa):
+        def parts(x):
+            left, weights = x.repeat(1, 2), x.double()
+            left[1:], weights[0] = left[1:] * 1e-9, 0.0
+            raw = [OuterPart(left, torch.ones(len(x), 2)), GramPart(weights, x.double())]
+            return [part.scaled(clip_factors(joint_norms(raw, [1.0, 1.0]), kappa)) for part in raw]
+
+        asked = {"noise_multiplier": 1.0, "source": SeededNoise(0), "ledger": Ledger()}
+        return release(table.everything(), Query("q", promised, parts), **asked)
+
+    with pytest.raises(BrokenPromiseError):
+        ask(1.0)
+    assert ask(1.0 / (1.0 + SINGLE_ROOM))

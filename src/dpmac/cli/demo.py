@@ -91,7 +91,9 @@ def demo(
 
 def names(private: DPMACClassifier) -> tuple[str, str]:
     """The two models in the legends of plots."""
-    return f"private, epsilon {private.privacy_.epsilon:.2f}", "same network, not private"
+    from dpmac.privacy.statement import round_up
+
+    return f"private, epsilon {round_up(private.privacy_.epsilon)}", "same network, not private"
 
 
 def fit_both(console: Console, epsilon: float, settings: dict[str, Any], rows: Any, labels: Any, public: Any) -> Any:

@@ -40,11 +40,10 @@ class PrivacyWarning(UserWarning):
 
 @dataclass
 class _Table:
-    """Rows that this process has fitted: hashes, the number of private fits, and the plain sum of their epsilons."""
+    """Rows that this process has fitted: hashes, and the number of private fits."""
 
     hashes: Array
-    fits: int = 0
-    epsilon: float = 0.0
+    fits: int
 
 
 _remembered: list[_Table] = []  # the latest last
@@ -67,12 +66,12 @@ def counted(x: Tensor, epsilon: float, ledger: Ledger, shared: bool) -> Iterator
         return
     hashes, before = _hashes(_array(x)), len(ledger)
     if not shared:
-        _warn_of_repeats(_known(hashes), epsilon)
+        _warn_of_repeats(_known(hashes))
     try:
         yield
     finally:
         if len(ledger) > before:
-            _remember(hashes, epsilon)
+            _remember(hashes)
 
 
 def warn_of_scales(x: Tensor) -> None:
@@ -90,16 +89,14 @@ def warn_of_scales(x: Tensor) -> None:
         warnings.warn(text, PrivacyWarning, stacklevel=4)
 
 
-def _warn_of_repeats(known: list[_Table], epsilon: float) -> None:
+def _warn_of_repeats(known: list[_Table]) -> None:
     """At the second fit, the fourth, the eighth ...: a search over a hundred settings prints no hundred lines."""
     fix = "Give every fit the same ledger (ledger = dpmac.Ledger(); or its path), and the statement counts them all"
     fits = 1 + sum(table.fits for table in known)
     if fits > 1 and fits & (fits - 1) == 0:
-        total = epsilon + sum(table.epsilon for table in known)
         text = (
             f"this process has fitted these rows before, or some of them: with this fit {fits} times. Each fit spends, "
-            f"and together they cost up to epsilon {total:.4g} (the plain sum), while each statement tells of one "
-            f"only. {fix}"
+            f"and what they spend adds up, while each statement tells of one only. {fix}"
         )
         warnings.warn(text, PrivacyWarning, stacklevel=6)
     elif fits == 1 and _in_a_worker():
@@ -126,13 +123,12 @@ def _known(hashes: Array) -> list[_Table]:
     return found
 
 
-def _remember(hashes: Array, epsilon: float) -> None:
+def _remember(hashes: Array) -> None:
     """One more fit of these rows; tables that they join become one."""
     same = _known(hashes)
     whole = np.unique(np.concatenate([hashes, *(table.hashes for table in same)]))[: 2 * _HASHES]
-    fits, spent = 1 + sum(table.fits for table in same), epsilon + sum(table.epsilon for table in same)
     kept = [table for table in _remembered if all(table is not one for one in same)]
-    _remembered[:] = [*kept, _Table(whole, fits, spent)][-_TABLES:]
+    _remembered[:] = [*kept, _Table(whole, 1 + sum(table.fits for table in same))][-_TABLES:]
 
 
 def _hashes(rows: Array) -> Array:

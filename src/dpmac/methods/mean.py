@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
-from dpmac.methods.tables import private_table
+from dpmac.methods.tables import private_table, public_ball
 from dpmac.nets.fronts import Ball
 from dpmac.privacy import DensePart, JointClip, Ledger, Mechanism, Part, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
@@ -84,10 +83,7 @@ class DPMean:
         if len(table.shapes[0]) != 1:
             raise ArgumentError("x", f"rows of shape {table.shapes[0]}", "give one flat row per example")
         (d,) = table.shapes[0]
-        centre = torch.as_tensor(self.centre, dtype=torch.float64)
-        if centre.dim() > 1 or (centre.dim() == 1 and len(centre) != d):
-            raise ArgumentError("centre", f"shape {tuple(centre.shape)}", f"give one number, or one for each of {d}")
-        return Ball(centre.expand(d), math.sqrt(d) if self.radius is None else self.radius).to(table.device)
+        return public_ball(self.centre, self.radius, d).to(table.device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.methods.tables import check_table, private_table
+from dpmac.methods.tables import check_table, private_table, public_ball
 from dpmac.nets.files import read_tensors, write_tensors
 from dpmac.nets.fronts import Ball, Projection
 from dpmac.privacy import GramPart, Ledger, Mechanism, Partition, PrivateRows, Query, release
@@ -106,11 +106,7 @@ class DPPCA:
         d = math.prod(table.shapes[0])
         if self.components > d:
             raise ArgumentError("components", self.components, f"the rows have {d} features: keep at most {d}")
-        centre = torch.as_tensor(self.centre, dtype=torch.float64)
-        if centre.dim() == 1 and len(centre) != d:
-            raise ArgumentError("centre", f"{len(centre)} numbers", f"give one number, or one for each of {d} features")
-        radius = math.sqrt(d) if self.radius is None else float(self.radius)
-        return Ball(centre.expand(d), radius, self.normalise).to(table.device)
+        return public_ball(self.centre, self.radius, d, self.normalise).to(table.device)
 
 
 @dataclass(frozen=True, eq=False)

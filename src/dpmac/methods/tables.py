@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.nets.fronts import Ball
 from dpmac.privacy import PrivateRows
 
 
@@ -15,6 +18,17 @@ def private_table(name: str, rows: Tensor | PrivateRows) -> PrivateRows:
         return rows
     check_table(name, rows)
     return PrivateRows(rows)
+
+
+def public_ball(centre: float | Tensor, radius: float | None, d: int, normalise: bool = False) -> Ball:
+    """The ball about ``centre`` (a number, or one for each of ``d`` features); without a radius that of the cube."""
+    middle = torch.as_tensor(centre, dtype=torch.float64)
+    if middle.dim() > 1 or (middle.dim() == 1 and len(middle) != d):
+        fix = f"give one number, or one for each of {d} features"
+        raise ArgumentError(
+            "centre", f"{middle.numel()} numbers" if middle.dim() == 1 else f"shape {tuple(middle.shape)}", fix
+        )
+    return Ball(middle.expand(d), math.sqrt(d) if radius is None else float(radius), normalise)
 
 
 def check_table(name: str, rows: Tensor, width: int | None = None) -> None:

@@ -165,12 +165,13 @@ def calibrate(
     start, slope = limit(make, epsilon, delta, MULTIPLIERS), -1.3
     for effort, within in ((ROUGH, 5 * tolerance), (MEDIUM, 5 * tolerance), (QUICK, tolerance)):
         try:
-            found = least(functools.partial(_trial, make, delta, effort), epsilon, start, slope, within, MULTIPLIERS)
+            cost = functools.partial(_trial, make, delta, effort)
+            found = least(cost, epsilon, start, slope, within, MULTIPLIERS, sure=effort is not ROUGH)
         except UnreachableError as end:  # of the search; what follows decides
             found = (MULTIPLIERS.high if end.above else MULTIPLIERS.low), slope
         start, slope = found
     try:
-        return least(lambda s: epsilon_of(make(s), delta), epsilon, start, slope, tolerance, MULTIPLIERS)[0]
+        return least(lambda s: epsilon_of(make(s), delta), epsilon, start, slope, tolerance, MULTIPLIERS, sure=True)[0]
     except UnreachableError as end:
         if end.above:
             fix = f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps"

@@ -36,7 +36,7 @@ from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.bounds import SLACK, joint_norms
 from dpmac.privacy.ledger import Entry, Ledger
 from dpmac.privacy.partition import Partition
-from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part
+from dpmac.privacy.parts import SINGLE_ROOM, DensePart, GramPart, OuterPart, Part
 from dpmac.privacy.positions import PositionPart
 from dpmac.privacy.precision import full_precision
 from dpmac.privacy.query import Query
@@ -186,11 +186,27 @@ def _check_kinds(parts: Sequence[Part], partitions: Sequence[Partition], rows: i
 
 
 def _check_promise(parts: Sequence[Part], partitions: Sequence[Partition], scales: Sequence[float]) -> None:
-    """Raise unless every example's shares together stay within the promise (see :mod:`dpmac.privacy.bounds`)."""
+    """Raise unless every example's shares together stay within the promise (see :mod:`dpmac.privacy.bounds`).
+
+    Room for rounding is part of it. Sums of single precision can be off by as much as the largest share of *any* row of
+    the block there allows (``parts.SINGLE_ROOM`` of it, which the norms of that row carry): so where some shares are
+    single and others are not, that much is added to every row's single ones.
+    """
     if all(math.isinf(scale) for scale in scales):
         return
     norms = joint_norms(parts, scales)
-    if not bool((norms <= 1.0 - SLACK / 2).all()):  # room for rounding is part of the promise; also catches NaN
+    single = [isinstance(part, OuterPart) and part.single for part in parts]
+    if any(single) and not all(single):
+        near, exact = (
+            joint_norms(
+                [p for p, s in zip(parts, single, strict=True) if s is kind],
+                [c for c, s in zip(scales, single, strict=True) if s is kind],
+            )
+            for kind in (True, False)
+        )
+        true = near / (1.0 + SINGLE_ROOM)
+        norms = torch.maximum(norms, torch.hypot(true + SINGLE_ROOM * true.max(), exact))
+    if not bool((norms <= 1.0 - SLACK / 2).all()):  # also catches NaN
         raise BrokenPromiseError(
             f"an example exceeds the bound promised for {[p.name for p in partitions]}; nothing was released. "
             "This is a bug in the bound, not in your data: please report it"

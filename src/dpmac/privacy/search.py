@@ -39,12 +39,20 @@ class Range:
 
 
 def least(
-    cost: Callable[[float], float], target: float, start: float, slope: float, tolerance: float, within: Range
+    cost: Callable[[float], float],
+    target: float,
+    start: float,
+    slope: float,
+    tolerance: float,
+    within: Range,
+    *,
+    sure: bool = False,
 ) -> tuple[float, float]:
     """The smallest s with ``cost(s) <= target``, from above, within a relative ``tolerance``; and the slope there.
 
     The s returned was itself asked for. ``cost`` falls as s grows, and may jump; ``slope`` is a guess of
-    d log(cost) / d log(s), by which it is told how far off an s is. Raises :class:`UnreachableError` if both ends of
+    d log(cost) / d log(s), by which it is told how far off an s is; a first answer is taken on its word only if the
+    slope is ``sure``, measured by an earlier search. Raises :class:`UnreachableError` if both ends of
     the range are on one side of the target.
     """
     bottom, top = math.log(within.low), math.log(within.high)
@@ -54,17 +62,23 @@ def least(
         here = _Place(u, math.log(min(max(cost(math.exp(u)) / target, FLOOR), CEILING)))
         if (here.over and u >= top) or (not here.over and u <= bottom):
             raise UnreachableError(above=here.over)
-        slope = here.slope_to(last, slope)
+        measured = here.slope_to(last)
+        if measured is not None and last is not None:
+            slope, sure = measured, here.over == last.over  # a line across the target may go over a jump there
         over, under = (here, under) if here.over else (over, here)
-        if under and (under.near(tolerance * slope) or (over and under.u - over.u <= tolerance)):
+        near = under is not None and under.near(tolerance * slope)
+        if under and ((near and sure) or (over and under.u - over.u <= tolerance)):
             return math.exp(under.u), slope
+        last = here
+        if under and near:  # by a slope that may be wrong: a place within the tolerance below it decides
+            u = max(under.u - 0.9 * tolerance, bottom)
+            continue
         # from the nearer end along the line, to a little inside
         base = min((p for p in (over, under) if p), key=lambda p: abs(p.y))
         u = base.u + min(max((0.4 * tolerance * slope - base.y) / slope, -STRIDE), STRIDE)
         u = min(max(u, bottom), top)
         if over and under and (turn % 6 == 5 or not over.u < u < under.u):
             u = 0.5 * (over.u + under.u)
-        last = here
     raise RuntimeError(f"no answer after {QUESTIONS} questions")  # pragma: no cover - halving alone ends before
 
 
@@ -87,12 +101,12 @@ class _Place:
         """Within the target, and less than ``drop`` (below 0) under it."""
         return not self.cut and 0.8 * drop <= self.y
 
-    def slope_to(self, other: _Place | None, otherwise: float) -> float:
-        """The slope of the line through both; ``otherwise`` where that would say nothing."""
+    def slope_to(self, other: _Place | None) -> float | None:
+        """The slope of the line through both; None where that would say nothing."""
         if other is None or self.cut or other.cut or abs(self.u - other.u) < 1e-7:
-            return otherwise
+            return None
         slope = (self.y - other.y) / (self.u - other.u)
-        return slope if slope < -1e-2 else otherwise
+        return slope if slope < -1e-2 else None
 
 
 def limit(make: Callable[[float], Sequence[Mechanism]], epsilon: float, delta: float, within: Range) -> float:

@@ -86,10 +86,10 @@ class WeightLayer(Layer):
 
     def matrix_now(self) -> Callable[[], Tensor]:
         """:meth:`matrix` as it is now, made when it is asked for; an error if the weights have moved by then."""
-        version = self.weight._version
+        versions = self.weight._version, self.bias._version
 
         def made() -> Tensor:
-            if self.weight._version != version:
+            if (self.weight._version, self.bias._version) != versions:
                 raise RuntimeError("the weights have moved since: ask for the matrix before they do")
             return self.matrix()
 

@@ -1,0 +1,83 @@
+"""Where the time of one private step goes: milliseconds in each room, by clocks around its functions.
+
+    python benchmarks/step_profile.py ["784-300-10, batch 1000" ...] [--steps 20] [--threads 2]
+
+Rooms are nested: "sums" holds coordinates, bound, check, slopes and gathering; "noise and grid" holds the draw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import step_cost
+import torch
+
+from dpmac.mac.wsteps.optimizer import OptimizerUpdater
+from dpmac.mac.zsteps import FixedPrediction
+from dpmac.privacy import door, sampling
+from dpmac.privacy.bounds import JointClip
+from dpmac.privacy.ledger import Ledger
+from dpmac.privacy.parts import OuterPart
+from dpmac.randomness import SystemNoise
+
+ROOMS: dict[str, tuple[Any, str]] = {
+    "drawing the sample": (sampling.PrivateRows, "sample"),
+    "sums": (door, "_sums"),
+    "  spots": (sampling, "shuffled"),
+    "  gathering rows": (sampling, "_gathered"),
+    "  coordinates: forward and back": (FixedPrediction, "solve"),
+    "  bound: norms and factors": (JointClip, "apply"),
+    "  check of the promise": (door, "_check_promise"),
+    "  summed slopes": (OuterPart, "total"),
+    "ledger": (Ledger, "append"),
+    "noise and grid": (door, "_perturb"),
+    "  the draw": (SystemNoise, "normal"),
+    "weights": (OptimizerUpdater, "apply"),
+}
+
+
+def clocked(spent: dict[str, float]) -> None:
+    """Put a clock around every room's function."""
+    for room, (home, name) in ROOMS.items():
+        setattr(home, name, _timed(getattr(home, name), room, spent))
+
+
+def _timed(inner: Callable[..., Any], room: str, spent: dict[str, float]) -> Callable[..., Any]:
+    def timed(*given: Any, **named: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return inner(*given, **named)
+        finally:
+            spent[room] += time.perf_counter() - start
+
+    return timed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", default=list(step_cost.CASES))
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    spent: dict[str, float] = defaultdict(float)
+    clocked(spent)
+    for title in given.cases:
+        step = step_cost.contenders(*step_cost.CASES[title], "cpu", False)["dpmac"]
+        for _ in range(4):
+            step()
+        spent.clear()
+        start = time.perf_counter()
+        for _ in range(given.steps):
+            step()
+        print(f"\n{title}: {1e3 * (time.perf_counter() - start) / given.steps:.2f} ms, {given.threads} threads")
+        for room in ROOMS:
+            print(f"  {room:34s} {1e3 * spent[room] / given.steps:8.2f} ms")
+
+
+if __name__ == "__main__":
+    main()
