@@ -28,7 +28,7 @@ from dpmac.mac import AdamCoordinates, OptimizerStep, ZStep
 from dpmac.mac.zsteps import FixedPrediction
 from dpmac.methods import Gradients
 from dpmac.nets import DenseNetwork, Loss, loss
-from dpmac.privacy import JointClip, Ledger, PoissonSampler, PrivateRows, release
+from dpmac.privacy import JointClip, Ledger, Plan, PrivateRows, release
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training import Step
 
@@ -55,7 +55,7 @@ def dpmac(network: DenseNetwork, g: Loss, x: Tensor, y: Tensor, batch: int, zste
     way = Step(network, g, zstep, Gradients(), JointClip(THETA))
     updater = OptimizerStep(lr=1e-3).start(network, 10**6)
     rows, ledger = PrivateRows(x, y), Ledger()
-    sampler = PoissonSampler(len(x), batch / len(x), s)
+    sampler = Plan(len(x), batch, 1000, SIGMA, 1e-5).sampler(s)  # with the room that a usual plan has
 
     def step() -> None:
         batch_drawn = rows.sample(sampler)

@@ -249,17 +249,17 @@ def test_a_watched_run_draws_and_sums_only_where_it_may(zstep, source):
     from conftest import make_problem
 
     problem = make_problem(rows=13)
-    plan = Plan(13, 13, 3, 1.0, 1e-5)  # rate 1: every batch is the whole table, in one block of 64 rows
+    plan = Plan(13, 13, 3, 1.0, 1e-5)  # rate 1: every batch is the whole table, in one block of 32 rows
     trainer = Trainer(problem.network, problem.loss, plan, zstep, Normalise(), source=source)
-    with Watch(64) as watch:
+    with Watch(32) as watch:
         trainer.fit(problem.x, problem.y)
     assert watch.draws <= {"randomness/sources.py"}
     assert watch.sums == {"privacy/parts.py"}  # Part.total, which only the release calls
 
 
 def test_the_watch_would_catch_a_leak():
-    x = torch.zeros(64, 3)
-    with Watch(64) as watch:
+    x = torch.zeros(32, 3)
+    with Watch(32) as watch:
         _ = x.sum(dim=0)
         _ = x.T @ x
         torch.rand(2)

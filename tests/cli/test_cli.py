@@ -63,8 +63,8 @@ def test_budget_by_epsilon_and_by_noise(extra, run):
     sigma = found["noise_multiplier"]
     assert found["epsilon_pld"] <= 2.0
     plain = direct(sigma, extra, pld.PLDAccountant)
-    assert plain <= found["epsilon_pld"] <= plain * (1 + 1e-6)  # a little of delta is set aside for rounding
-    assert found["epsilon_rdp"] == pytest.approx(direct(sigma, extra, rdp.RdpAccountant), rel=1e-9)
+    assert plain <= found["epsilon_pld"] <= plain * (1 + 1e-5)  # a little of delta is set aside
+    assert found["epsilon_rdp"] == pytest.approx(direct(sigma, extra, rdp.RdpAccountant), rel=1e-5)
     assert direct(sigma * 0.999, extra, pld.PLDAccountant) > 2.0
     assert budget("--noise-multiplier", repr(sigma)) == found
 

@@ -210,14 +210,14 @@ def test_sums_are_made_in_blocks_of_bounded_length(monkeypatch):
         lengths.append(len(x))
         return [DensePart(x)]
 
-    for longest in (64, 128, 4096):
+    for longest in (32, 128, 4096):
         monkeypatch.setattr(door, "MAX_BLOCK", longest)
         monkeypatch.setattr(sampling, "MAX_BLOCK", longest)
         for micro in (1, 100, None):
             lengths.clear()
             (found,) = go(ONE, listening, rows=rows, sigma=0.0, micro_batch=micro)
             assert float(found) == pytest.approx(float(rows.sum()), abs=1e-15)
-            assert set(lengths) == {min(longest, {1: 64, 100: 128, None: 512}[micro])}
+            assert set(lengths) == {min(longest, {1: 32, 100: 128, None: 512}[micro])}
 
 
 def test_a_block_is_summed_by_itself_before_it_meets_the_others(monkeypatch):
@@ -243,7 +243,7 @@ def test_every_block_has_one_public_shape_and_the_filling_adds_nothing():
         shapes.add(tuple(x.shape))
         return [DensePart(0.01 * torch.ones_like(x))]  # the filling would add to the sum if it were not dropped
 
-    for n in (3, 40, 41):
+    for n in (35, 40, 41):
         (found,) = go(ONE, contribute, rows=torch.ones(n, 1, dtype=torch.float64), sigma=0.0, micro_batch=64)
         assert float(found) == pytest.approx(0.01 * n)
     assert shapes == {(64, 1)}

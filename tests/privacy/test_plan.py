@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import Mechanism, Plan, epsilon_of
-from dpmac.privacy.accounting import trusted
+from dpmac.privacy.accounting import trusted, with_room
 from dpmac.privacy.losses import DEFAULT_INTERVAL, interval
 from dpmac.randomness import SeededNoise
 
@@ -59,13 +59,13 @@ def test_the_papers_settings_to_one_percent(plan, expected):
 )
 def test_plans_agree_with_dp_accounting_called_directly(plan):
     args = (plan.sample_rate, plan.noise_multiplier, plan.steps, [m.noise_multiplier for m in plan.before])
-    kind, asked = trusted(plan.mechanisms(), plan.delta)
+    kind, asked = trusted(*with_room(plan.mechanisms(), plan.delta))
     assert kind == "pld"
     theirs = direct(*args)
     wider = interval(plan.mechanisms()) > DEFAULT_INTERVAL
     assert plan.epsilon("pld") == pytest.approx(theirs.get_epsilon(asked), rel=2e-4 if wider else 1e-9)
-    assert theirs.get_epsilon(1e-5) <= plan.epsilon("pld")  # a little of delta is set aside for rounding
-    moments = direct(*args, accountant=rdp.RdpAccountant).get_epsilon(1e-5)
+    assert theirs.get_epsilon(1e-5) <= plan.epsilon("pld")  # a little of delta is set aside
+    moments = direct(*args, accountant=rdp.RdpAccountant).get_epsilon(with_room(plan.mechanisms(), plan.delta)[1])
     assert plan.epsilon("rdp") == pytest.approx(moments, rel=1e-9)
     assert plan.epsilon("pld") < plan.epsilon("rdp")
 
@@ -142,7 +142,8 @@ def test_sampler_and_event_come_from_the_same_fields():
     plan = Plan(1000, 37, 5, 1.5, 1e-5)
     assert plan.sampler(SeededNoise(0)).rate == plan.step().sample_rate == plan.sample_rate == 0.037
     assert plan.sampler(SeededNoise(0)).n == 1000
-    assert plan.mechanisms() == (Mechanism(1.5, 0.037, 5, "training step"),)
+    assert plan.mechanisms() == (Mechanism(1.5, 0.037, 5, "training step", plan.overflow),)
+    assert plan.sampler(SeededNoise(0)).overflow == plan.step().overflow == plan.overflow > 0
     with pytest.raises(AttributeError):
         plan.steps = 3
     assert type(Plan(1000.0, 37, 5.0, 1.5, 1e-5).steps) is int

@@ -129,4 +129,4 @@ def test_parts_get_every_column_of_the_rows():
     x, y = SeededNoise(0).normal((5, 2)), torch.arange(5.0, dtype=torch.float64)
     answer = ask(Unbounded().promise(ONE), parts, rows=PrivateRows(x, y), sigma=0.0)
     assert float(answer["a"]) == pytest.approx(float((x.sum(dim=1) * y).sum()))
-    assert seen == [((64, 2), (64,))]
+    assert seen == [((32, 2), (32,))]

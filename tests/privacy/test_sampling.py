@@ -11,13 +11,13 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import PoissonSampler, PrivateRows, sampling
-from dpmac.privacy.sampling import block_size, room_for
+from dpmac.privacy.sampling import block_size
 from dpmac.randomness import SeededNoise, SystemNoise
 
 # --- samples --------------------------------------------------------------------------------------------------------
@@ -118,44 +118,6 @@ def test_blocks_hold_every_row_once_and_all_have_one_shape(size):
     assert all(not x[~real].any() for (x, _), real in blocks)
 
 
-@pytest.mark.parametrize(("n", "rate"), [(1, 1e-6), (50, 0.9), (1000, 0.02), (100_000, 0.01), (60_000, 0.13), (7, 1.0)])
-def test_the_capacity_is_public_and_exceeded_once_in_2_to_the_80(n, rate):
-    sampler = PoissonSampler(n, rate, SeededNoise(0))
-    rows = PrivateRows(torch.zeros(n, 1))
-    batches = [rows.sample(sampler) for _ in range(3)]
-    assert len({batch.capacity for batch in batches}) == 1
-    assert len({sum(len(real) for _, real in batch.spend(64, SeededNoise(0))) for batch in batches}) == 1
-    capacity = batches[0].capacity
-    assert stats.binom.sf(capacity, n, rate) <= 2.0**-80  # chance of more rows than that
-    assert n * rate <= capacity <= min(n, n * rate + 60 + 12 * math.sqrt(n * rate))
-
-
-@given(st.integers(1, 10**8), st.floats(1e-9, 1 - 1e-9))
-@example(60_000, 1 / 60)
-@example(10**8, 1e-9)
-@example(300, 0.85)
-def test_the_room_is_enough_by_another_way_to_the_tail(n, rate):
-    """The tail's first term, by logarithms of factorials, times the geometric series that is above all its others."""
-    c = room_for(n, rate)
-    if c == n:
-        return
-    first = math.lgamma(n + 1) - math.lgamma(c + 2) - math.lgamma(n - c)
-    first += (c + 1) * math.log(rate) + (n - c - 1) * math.log1p(-rate)
-    ratio = (n - c - 1) * rate / ((c + 2) * (1 - rate))
-    assert ratio < 1
-    assert (first - math.log1p(-ratio)) / math.log(2) < -80
-
-
-def test_a_sample_beyond_the_capacity_loses_no_row(monkeypatch):
-    monkeypatch.setattr(sampling, "room_for", lambda n, rate: round(n * rate))
-    batch = PrivateRows(torch.ones(1000, 1)).sample(PoissonSampler(1000, 0.5, SeededNoise(5)))
-    assert batch.capacity == 500
-    counts = [int(x.sum()) for (x,), _ in batch.spend(64, SeededNoise(0))]
-    drawn = len(PoissonSampler(1000, 0.5, SeededNoise(5)).draw())
-    assert drawn > 500
-    assert sum(counts) == drawn
-
-
 def spots_of(table, keys):
     """Where each value of ``table`` lies, when the keys of the four spots are ``keys``."""
     (((block,), _),) = table.everything().spend(4, Keys(keys))
@@ -181,15 +143,15 @@ def test_the_spots_of_other_rows_have_the_same_law_with_and_without_a_row():
 
 
 def test_the_block_size_is_the_least_that_makes_few_equal_blocks():
-    assert block_size(1300, None) == 1344  # all in one, up to a multiple of 64
+    assert block_size(1300, None) == 1312  # all in one, up to a multiple of 32
     assert block_size(1300, 100) == 128
-    assert block_size(8300, None) == 2816  # three blocks, not two full ones and a bit
-    assert block_size(1, None) == 64
+    assert block_size(8300, None) == 2784  # three blocks, not two full ones and a bit
+    assert block_size(1, None) == 32
     for capacity in (1, 63, 64, 65, 4095, 4096, 4097, 100_001):
         for micro in (None, 1, 100, 5000):
             size = block_size(capacity, micro)
-            assert size % 64 == 0
-            assert size <= (4096 if micro in (None, 5000) else 64 * math.ceil(micro / 64))
+            assert size % 32 == 0
+            assert size <= (4096 if micro in (None, 5000) else 32 * math.ceil(micro / 32))
 
 
 def test_tables_that_do_not_fit_are_refused():

@@ -16,7 +16,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dpmac.checks import ArgumentError, integer, number
@@ -37,13 +37,15 @@ class Mechanism:
     """``count`` Gaussian releases of sensitivity 1, each on a Poisson sample of the rows.
 
     ``noise_multiplier`` is the noise's standard deviation over the sensitivity; 0 means no privacy. ``sample_rate`` 1
-    means that all rows were used (the plain Gaussian mechanism).
+    means that all rows were used (the plain Gaussian mechanism). ``overflow`` is the chance that a sample finds no room,
+    at most; then it is cut to it, and the release has sensitivity 2 (:meth:`dpmac.privacy.sampling.Batch.spend`).
     """
 
     noise_multiplier: float
     sample_rate: float = 1.0
     count: int = 1
     label: str = "gaussian"
+    overflow: float = 0.0
 
     def __post_init__(self) -> None:
         # kept as plain numbers: one of half precision would round, and overflow, wherever it is used
@@ -51,10 +53,14 @@ class Mechanism:
         rate = number("sample_rate", self.sample_rate, "give a number above 0 and at most 1", low=5e-324, high=1.0)
         object.__setattr__(self, "sample_rate", rate)
         object.__setattr__(self, "count", integer("count", self.count, "give a whole number, at least 0", low=0))
+        chance = number("overflow", self.overflow, "give a chance from 0 to below 1", low=0.0, high=1.0 - 2**-53)
+        object.__setattr__(self, "overflow", chance)
 
     def describe(self) -> str:
         """One line in plain words."""
-        rows = "all rows" if self.sample_rate == 1.0 else f"a Poisson sample of the rows (rate {self.sample_rate:.6g})"
+        cut = f", too large for its room at most once in {1 / self.overflow:.2g}" if self.overflow else ""
+        sample = f"a Poisson sample of the rows (rate {self.sample_rate:.6g}{cut})"
+        rows = "all rows" if self.sample_rate == 1.0 else sample
         times = "once" if self.count == 1 else f"{self.count:,} times"
         return f"{self.label}: Gaussian mechanism, noise multiplier {self.noise_multiplier:.6g}, on {rows}, {times}"
 
@@ -68,11 +74,11 @@ def check_multiplier(noise_multiplier: float) -> float:
 
 def merged(mechanisms: Iterable[Mechanism]) -> tuple[Mechanism, ...]:
     """Equal mechanisms counted together, in order of first appearance. Composition does not care about order."""
-    counts: dict[tuple[float, float, str], int] = {}
+    counts: dict[Mechanism, int] = {}
     for m in mechanisms:
-        key = (m.noise_multiplier, m.sample_rate, m.label)
+        key = replace(m, count=1)
         counts[key] = counts.get(key, 0) + m.count
-    return tuple(Mechanism(s, q, count, label) for (s, q, label), count in counts.items())
+    return tuple(replace(m, count=count) for m, count in counts.items())
 
 
 def event_of(mechanisms: Iterable[Mechanism]) -> Any:
@@ -97,19 +103,41 @@ def epsilon_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accoun
     RDP's where PLD's cannot be trusted (see :func:`trusted`).
     """
     delta = number("delta", delta, "give a number from 1e-12 to below 1", low=MIN_DELTA, high=1.0 - 2**-53)
-    unlabelled = merged(Mechanism(m.noise_multiplier, m.sample_rate, m.count) for m in mechanisms)
-    ordered = sorted(unlabelled, key=lambda m: (m.noise_multiplier, m.sample_rate))  # so that order moves no last digit
+    unlabelled = merged(replace(m, label="") for m in mechanisms)
+    # so that order moves no last digit
+    ordered = sorted(unlabelled, key=lambda m: (m.noise_multiplier, m.sample_rate, m.overflow))
     return _epsilon(tuple(ordered), delta, accountant)
 
 
 def trusted(mechanisms: Sequence[Mechanism], delta: float) -> tuple[Accountant, float]:
-    """The accountant whose figure holds at ``delta``, and the delta to ask it for.
+    """The accountant whose figure holds at ``delta``, and the delta to ask it for, of mechanisms that have room.
 
-    PLD, asked for what is left when ROUNDOFF was set aside for each release; RDP if that is more than a tenth. (The
-    chance that a sample finds no room, (1 + e^epsilon) 2^-80 a release, is in ROUNDOFF as well, for epsilon up to 23.)
+    PLD, asked for what is left when ROUNDOFF was set aside for each release; RDP if that is more than a tenth.
     """
     spare = ROUNDOFF * (1 + sum(m.count for m in mechanisms))
     return ("pld", delta - spare) if delta > 10 * spare else ("rdp", delta)
+
+
+def with_room(mechanisms: Sequence[Mechanism], delta: float) -> tuple[list[Mechanism], float]:
+    """What to account for in place of samples that may find no room, and at which delta.
+
+    How many *other* places a step draws has the same law for both of two neighbouring tables, and is independent of all
+    else: given these numbers, either every step has room (and is the plain mechanism), or some step has not, which has
+    the chance P, the sum of all ``overflow``, at most. A divergence of mixtures of one law is at most the
+    mixture of the divergences, so delta(epsilon) is at most that of the plain mechanisms plus P. Where P would be more
+    than a tenth of delta, each such release counts as one of sensitivity 2, which it is at worst.
+    """
+    chance = math.fsum(m.count * m.overflow for m in mechanisms) * (1.0 + 1e-12)
+    if delta > 10 * chance:
+        return [replace(m, overflow=0.0) for m in mechanisms], delta - chance
+
+    def worst(m: Mechanism) -> Mechanism:
+        if m.overflow == 0:
+            return m
+        half = m.noise_multiplier / 2
+        return replace(m, noise_multiplier=half if half >= MIN_MULTIPLIER else 0.0, overflow=0.0)
+
+    return [worst(m) for m in mechanisms], delta
 
 
 @functools.lru_cache(maxsize=4096)
@@ -123,6 +151,7 @@ def _cost(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant,
         raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
     if not released:
         return 0.0
+    released, delta = with_room(released, delta)
     if any(m.noise_multiplier == 0 for m in released):
         return math.inf
     if accountant == "pld":

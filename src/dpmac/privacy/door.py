@@ -71,7 +71,7 @@ def release(
     (and symmetric partitions are then averaged with their transpose). The event is in the ledger (and on disk, if the
     ledger has a file) before any noise is drawn, so what raises earlier releases and charges nothing, and what raises
     later is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the number of rows taken at a
-    time at most, rounded up to a multiple of 64; the query always gets full blocks (see :meth:`Batch.spend`), which
+    time at most, rounded up to a multiple of 32; the query always gets full blocks (see :meth:`Batch.spend`), which
     hold zeros where there is no row.
 
     With ``noise_multiplier=0`` the sums are exact, and the ledger says that nothing is private any more.
@@ -86,6 +86,7 @@ def release(
             label=query.label,
             noise_multiplier=sigma,
             sample_rate=batch.sample_rate,
+            overflow=batch.overflow,
             seeded=source.seeded or batch.seeded,
             scales={p.name: scale for p, scale in zip(query.partitions, scales, strict=True)},
         )
@@ -111,7 +112,8 @@ def _sums(
         raw = query.parts(*rows)
         _check_kinds(raw, query.partitions, size)
         exact = [p.doubled() if isinstance(p, OuterPart) and s < LEAST else p for p, s in zip(raw, scales, strict=True)]
-        parts = [part.scaled(real.double()) for part in exact]  # what empty spots contributed is dropped
+        mask = real.double()
+        parts = [part.scaled(mask) for part in exact]  # what empty spots contributed is dropped
         _check_promise(parts, query.partitions, scales)
         block = _added(block, [part.total() for part in parts])
         filled += size
@@ -141,8 +143,8 @@ def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bo
         for piece in torch.split(snapped.view(-1), _CACHED * torch.get_num_threads()):
             piece.add_(source.normal(piece.shape), alpha=deviation).mul_(1.0 / grid).round_().mul_(grid / divisor)
     else:
-        snapped = source.normal(total.shape, total.device).mul_(deviation).add_(total)
-        snapped = snapped.mul_(1.0 / grid).round_().mul_(grid / divisor)
+        snapped = torch.add(total, source.normal(total.shape, total.device), alpha=deviation)
+        snapped.mul_(1.0 / grid).round_().mul_(grid / divisor)
     return (snapped + snapped.transpose(-1, -2)) / 2 if symmetric else snapped
 
 

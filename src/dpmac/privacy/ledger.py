@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy.accounting import Accountant, Mechanism, epsilon_of, merged
+from dpmac.privacy.sampling import NO_ROOM
 from dpmac.privacy.statement import Statement
 
 FORMAT = "dpmac-ledger-1"
@@ -31,30 +32,38 @@ class Entry:
     sample_rate: float
     seeded: bool = False
     scales: Mapping[str, float] = field(default_factory=dict)
+    overflow: float = 0.0  # the chance that the sample was cut to its room
 
     def mechanism(self) -> Mechanism:
-        return Mechanism(self.noise_multiplier, self.sample_rate, 1, self.label)
+        return Mechanism(self.noise_multiplier, self.sample_rate, 1, self.label, self.overflow)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "label": self.label,
             "noise_multiplier": self.noise_multiplier,
             "sample_rate": self.sample_rate,
+            "overflow": self.overflow,
             "seeded": self.seeded,
             "scales": {name: scale if math.isfinite(scale) else None for name, scale in self.scales.items()},
         }
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Entry:
-        """Read back what :meth:`to_dict` wrote; a line with a missing or strange field is refused, never guessed."""
-        if set(raw) != {"label", "noise_multiplier", "sample_rate", "seeded", "scales"}:
+        """Read back what :meth:`to_dict` wrote; a line with a missing or strange field is refused, never guessed.
+
+        Versions that wrote no ``overflow`` had room for all but one sample in 2**80.
+        """
+        raw = {"overflow": 0.0 if raw["sample_rate"] == 1 else NO_ROOM, **raw}
+        if set(raw) != {"label", "noise_multiplier", "sample_rate", "overflow", "seeded", "scales"}:
             raise ValueError(f"its fields are {sorted(raw)}")
-        numbers = [raw["noise_multiplier"], raw["sample_rate"], *(v for v in raw["scales"].values() if v is not None)]
+        numbers = [raw["noise_multiplier"], raw["sample_rate"], raw["overflow"]]
+        numbers += [v for v in raw["scales"].values() if v is not None]
         strange = [value for value in numbers if isinstance(value, bool) or not isinstance(value, int | float)]
         if strange or not isinstance(raw["seeded"], bool) or not isinstance(raw["label"], str):
             raise ValueError("a field has the wrong type")
         scales = {name: math.inf if scale is None else float(scale) for name, scale in raw["scales"].items()}
-        entry = cls(raw["label"], float(raw["noise_multiplier"]), float(raw["sample_rate"]), raw["seeded"], scales)
+        noise, rate, overflow = (float(raw[name]) for name in ("noise_multiplier", "sample_rate", "overflow"))
+        entry = cls(raw["label"], noise, rate, raw["seeded"], scales, overflow)
         entry.mechanism()  # checks the numbers
         return entry
 

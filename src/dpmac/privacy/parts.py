@@ -65,16 +65,15 @@ def norms_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
     return scaled, largest.squeeze(-1)
 
 
-def _single_norms(rows: Tensor) -> tuple[Tensor, Tensor]:
+def _single_norms(rows: Tensor) -> Tensor:
     """Norms of single-precision rows, measured in single precision and never below the true ones.
 
     Adding d squares in any order is off by d u of their sum, u = 2^-24, and what underflows is below 2^-126 each; what
     overflows gives infinity.
     """
     d = rows.shape[-1]
-    found = torch.linalg.vector_norm(rows, dim=-1).double()
-    norms = found * (1.0 + (d + 4) * 2.0**-24) + math.sqrt(d) * 2.0**-63
-    return norms, torch.ones_like(norms)
+    found: Tensor = torch.linalg.vector_norm(rows, dim=-1).double()
+    return found.mul_(1.0 + (d + 4) * 2.0**-24).add_(math.sqrt(d) * 2.0**-63)
 
 
 def largest_entries(rows: Tensor) -> Tensor:
@@ -130,7 +129,9 @@ class OuterPart:
 
     def norms(self) -> Tensor:
         whole = self._lengths()[0]
-        return whole if self.factors is None else torch.where(self.factors == 0, 0.0, whole * self.factors.abs())
+        if self.factors is None:
+            return whole
+        return (whole * self.factors).abs_().masked_fill_(self.factors == 0, 0.0)
 
     def scaled(self, factors: Tensor) -> OuterPart:
         more = factors.double()
@@ -144,12 +145,15 @@ class OuterPart:
     def total(self) -> Tensor:
         whole, left, right = self._lengths()
         factors = torch.ones_like(whole) if self.factors is None else self.factors
-        fit = torch.isfinite(whole)
-        if self.single:  # beyond LARGEST, single precision could overflow on the way
-            fit &= (left * factors.abs() <= LARGEST) & (right <= LARGEST)
+        if self.single:  # beyond LARGEST, single precision could overflow on the way; what is not finite is beyond
+            size = factors.abs()
+            longest = left * size
+            fit = (longest <= LARGEST).logical_and_(right <= LARGEST)
             # and a factor below SMALLEST, or what it leaves, would be rounded by much, up as well as down
-            least = torch.minimum(factors.abs(), left * factors.abs() / math.sqrt(max(1, self.left.shape[1])))
-            fit &= (least >= SMALLEST) | (factors == 0)
+            least = torch.minimum(size, longest.mul_(1.0 / math.sqrt(max(1, self.left.shape[1]))))
+            fit.logical_and_((least >= SMALLEST).logical_or_(size == 0))
+        else:
+            fit = torch.isfinite(whole)
         slopes, inputs = self.left, self.right
         if not bool(fit.all()):  # 0 * inf must not reach a sum
             factors = torch.where(fit, factors, 0.0)
@@ -161,15 +165,23 @@ class OuterPart:
     def _lengths(self) -> tuple[Tensor, Tensor, Tensor]:
         """The norm of every share, without its factor, and of its two vectors: measured once."""
         if self._measured is None:
-            measure = _single_norms if self.single else norms_apart
-            (left, a), (right, b) = measure(self.left), measure(self.right)
-            if self.one:
-                right, b = torch.hypot(right * b, torch.ones_like(right)), torch.ones_like(b)
-            whole = left * right * (a * b)
-            found = (whole * (1.0 + SINGLE_ROOM) if self.single else whole, left * a, right * b)
-            object.__setattr__(self, "_measured", found)
-            return found
+            object.__setattr__(self, "_measured", self._measured_single() if self.single else self._measured_double())
+        assert self._measured is not None
         return self._measured
+
+    def _measured_single(self) -> tuple[Tensor, Tensor, Tensor]:
+        left, right = _single_norms(self.left), _single_norms(self.right)
+        if self.one:
+            right = (
+                right.square_().add_(1.0).sqrt_().mul_(1.0 + 2.0**-50)
+            )  # lengths are 0 or above 1e-19 and below 1e39
+        return (left * right).mul_(1.0 + SINGLE_ROOM), left, right
+
+    def _measured_double(self) -> tuple[Tensor, Tensor, Tensor]:
+        (left, a), (right, b) = norms_apart(self.left), norms_apart(self.right)
+        if self.one:
+            right, b = torch.hypot(right * b, torch.ones_like(right)), torch.ones_like(b)
+        return left * right * (a * b), left * a, right * b
 
 
 def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
@@ -182,12 +194,14 @@ def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
     comes or goes, and the additions behind it, can round differently: twice that is :data:`SINGLE_ROOM`.
     """
     width, units = right.shape[1], left.shape[1]
-    whole = next((k for k in (CHUNK, CHUNK // 2, CHUNK // 4) if len(left) % k == 0), None)
     if len(left) == 0:
         return left.new_zeros(units, width + one, dtype=torch.float64)
-    if whole is not None and (units * width <= _SMALL or left.device.type != "cpu"):  # all chunks at one go
-        a, b = (t.reshape(-1, whole, t.shape[1]) for t in (left, right))
+    if units * width <= _SMALL or left.device.type != "cpu":  # all whole chunks at one go
+        whole = len(left) // CHUNK * CHUNK
+        a, b = (t[:whole].reshape(-1, CHUNK, t.shape[1]) for t in (left, right))
         total = torch.bmm(a.transpose(1, 2), b).sum(dim=0, dtype=torch.float64)
+        if whole < len(left):
+            total += left[whole:].T @ right[whole:]
         return torch.cat([total, _sums(left).unsqueeze(1)], dim=1) if one else total
     total = left.new_empty(units, width + one, dtype=torch.float64)
     sums, more = (left.new_empty(units, width) for _ in range(2))
@@ -203,9 +217,9 @@ def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
 
 
 def _sums(rows: Tensor) -> Tensor:
-    """The sum over rows: 64 at a time in single precision, those in double. As exact as :func:`in_chunks`, and more."""
-    whole = len(rows) // 64 * 64
-    total = rows[:whole].reshape(-1, 64, rows.shape[1]).sum(dim=1).sum(dim=0, dtype=torch.float64)
+    """The sum over rows: 32 at a time in single precision, those in double. As exact as :func:`in_chunks`, and more."""
+    whole = len(rows) // 32 * 32
+    total = rows[:whole].reshape(-1, 32, rows.shape[1]).sum(dim=1).sum(dim=0, dtype=torch.float64)
     return total if whole == len(rows) else total + rows[whole:].sum(dim=0)
 
 

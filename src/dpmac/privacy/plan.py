@@ -9,15 +9,16 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.privacy.accounting import MIN_DELTA, Accountant, Mechanism, calibrate, check_multiplier, epsilon_of, merged
-from dpmac.privacy.sampling import MIN_RATE, PoissonSampler
+from dpmac.privacy.sampling import MIN_RATE, NO_ROOM, PoissonSampler
 from dpmac.randomness import NoiseSource
 
 STEP = "training step"
+SET_ASIDE = 5e-5  # of delta, for samples that find no room: it moves epsilon by less than a hundred-thousandth
 
 
 @dataclass(frozen=True)
@@ -92,17 +93,24 @@ class Plan:
     def private(self) -> bool:
         return self.noise_multiplier > 0 and all(m.noise_multiplier > 0 for m in self.before)
 
+    @property
+    def overflow(self) -> float:
+        """The chance, a power of two, with which a step's sample may find no room: 5e-5 of delta in all."""
+        if self.sample_rate == 1.0:
+            return 0.0
+        return min(2.0 ** math.floor(math.log2(SET_ASIDE * self.delta / self.steps)), 2.0**-20)
+
     def step(self) -> Mechanism:
         """What one training step is to the accountant."""
-        return Mechanism(self.noise_multiplier, self.sample_rate, 1, STEP)
+        return Mechanism(self.noise_multiplier, self.sample_rate, 1, STEP, self.overflow)
 
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """Everything the run will release."""
-        return merged((*self.before, Mechanism(self.noise_multiplier, self.sample_rate, self.steps, STEP)))
+        return merged((*self.before, replace(self.step(), count=self.steps)))
 
     def sampler(self, source: NoiseSource) -> PoissonSampler:
         """The Poisson sampler that the accounting assumes."""
-        return PoissonSampler(self.n, self.sample_rate, source)
+        return PoissonSampler(self.n, self.sample_rate, source, self.overflow or NO_ROOM)
 
     def epsilon(self, accountant: Accountant = "pld") -> float:
         """What the whole run will cost at the plan's delta."""

@@ -24,6 +24,8 @@ from dpmac.randomness import NoiseSource, SystemNoise, shuffled
 
 MIN_RATE = 1e-9
 MAX_BLOCK = 4096  # rows in a block, at most: the rounding argument in bounds.SLACK counts on it
+NO_ROOM = 2.0**-80  # the chance that a sample finds no room, unless a plan sets more of its delta aside
+MULTIPLE = 32  # rows of a block come in multiples of it: matrix kernels have no remainders to treat apart
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
 
 
@@ -33,17 +35,22 @@ class PoissonSampler:
 
     Right for any rate from 1e-9 to 1: the comparison is made on 53 random bits at least, so a rate of 1e-6 is off by
     1e-10 of itself at most, and a rate of 1 takes every place. A draw may be empty. Reproducible only if the source is
-    seeded.
+    seeded. ``overflow`` is the chance with which a sample may find no room (:func:`room_for`): the less room, the less
+    work, and the ledger says what it was. It is 0 at a rate of 1.
     """
 
     n: int
     rate: float
     source: NoiseSource
+    overflow: float = NO_ROOM
 
     def __post_init__(self) -> None:
         integer("n", self.n, "give the number of rows, at least 1")
         rate = number("rate", self.rate, "give a sampling rate from 1e-9 to 1", low=MIN_RATE, high=1.0)
         object.__setattr__(self, "rate", rate)
+        fix = "give the chance that a sample finds no room, from 2**-200 to 2**-10"
+        overflow = number("overflow", self.overflow, fix, low=2.0**-200, high=2.0**-10)
+        object.__setattr__(self, "overflow", 0.0 if rate == 1 else overflow)
 
     def draw(self) -> Tensor:
         """Sorted places of one fresh Poisson sample."""
@@ -63,10 +70,16 @@ class Batch:
     """
 
     def __init__(
-        self, columns: tuple[Tensor, ...], rows: Tensor, places: Tensor | None, sample_rate: float, seeded: bool
+        self,
+        columns: tuple[Tensor, ...],
+        rows: Tensor,
+        places: Tensor | None,
+        sample_rate: float,
+        seeded: bool,
+        overflow: float = 0.0,
     ) -> None:
         self._columns, self._rows, self._places, self._spent = columns, rows, places, False
-        self.sample_rate = sample_rate
+        self.sample_rate, self.overflow = sample_rate, overflow
         self.seeded = seeded  # amplification by sampling needs a sample that nobody can replay
         self.expected_rows = sample_rate * len(rows)  # public, unlike the number of rows really drawn
 
@@ -76,8 +89,8 @@ class Batch:
 
     @property
     def capacity(self) -> int:
-        """Rows there is room for, a public number. Less than one sample in 2**80 is larger."""
-        return room_for(len(self._rows), self.sample_rate)
+        """Rows there is room for, a public number; see :func:`room_for`."""
+        return room_for(len(self._rows), self.sample_rate, self.overflow)
 
     def spend(self, size: int, source: NoiseSource) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
         """The rows at random spots in blocks of exactly ``size``, each block with a mask of what is real.
@@ -86,7 +99,9 @@ class Batch:
         kernels may round a row differently at another spot or in another shape, so neither may depend on other rows.
         A row's spot does not: the spots of m drawn places are drawn from all spots without replacement, and those of
         any m - 1 of them have the very law they would have without the last. So the row that comes or goes finds
-        all others where they are. (A sample beyond the capacity gets more blocks; see :attr:`capacity`.) Only
+        all others where they are. A sample of more rows than there are spots (its chance is ``overflow`` at most)
+        loses some of them, drawn at random: then the row that comes may take the spot of another, which goes, and the
+        sum moves by two rows' shares instead of one; the accountant reads the chance in the ledger. Only
         :func:`release` calls this, and it drops what empty spots contribute.
         """
         if self._spent:
@@ -102,7 +117,10 @@ class Batch:
 
     def _blocks(self, size: int, source: NoiseSource) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
         drawn = self._rows if self._places is None else self._rows[self._places]  # -1 where the place is blank
-        spots = size * math.ceil(max(self.capacity, len(drawn), 1) / size)
+        spots = size * math.ceil(max(self.capacity, 1) / size)
+        if len(drawn) > spots:
+            drawn = drawn[drawn >= 0]  # a blank place must not take a spot from a row
+            drawn = drawn[shuffled(len(drawn), source)[:spots]]
         row_at = torch.full((spots,), -1)
         row_at[shuffled(spots, source)[: len(drawn)]] = drawn
         row_at = row_at.to(self.device)
@@ -146,7 +164,7 @@ class PrivateRows:
         """A fresh Poisson sample, carrying the sampler's rate."""
         if sampler.n != self.n:
             raise ArgumentError("sampler.n", sampler.n, f"the table has {self.n} rows: build the sampler for them")
-        return Batch(self._columns, self._rows, sampler.draw(), sampler.rate, sampler.source.seeded)
+        return Batch(self._columns, self._rows, sampler.draw(), sampler.rate, sampler.source.seeded, sampler.overflow)
 
     def everything(self) -> Batch:
         """All rows, unsampled (rate 1): for one-shot releases such as DP-PCA."""
@@ -202,17 +220,19 @@ def _gathered(columns: tuple[Tensor, ...], row_at: Tensor) -> tuple[tuple[Tensor
 
 
 @functools.lru_cache(maxsize=1024)
-def room_for(n: int, rate: float) -> int:
-    """The least c that less than one Poisson sample of n places in 2**80 goes beyond; n at most.
+def room_for(n: int, rate: float, overflow: float) -> int:
+    """The least c such that of n - 1 places c or more stand with a chance of at most ``overflow``; n at most.
 
-    By the binomial tail itself, an incomplete beta function: scipy's, good to ten digits, asked for half the chance.
+    n - 1, because the question is whether one more row, the one that comes or goes, still finds a spot. That number of
+    *other* places has one law whatever the tables hold. By the binomial tail itself, an incomplete beta function:
+    scipy's, good to ten digits, asked for half the chance.
     """
     if rate == 1:
         return n
-    low, high = math.floor(n * rate), n  # low is too little, and high is enough: all places there are
+    low, high = math.floor((n - 1) * rate), n  # low is too little, and high is enough: all places there are
     while high - low > 1:
         middle = (low + high) // 2
-        enough = float(betainc(middle + 1.0, float(n - middle), rate)) < 2.0**-81
+        enough = float(betainc(float(middle), float(n - middle), rate)) < overflow / 2
         low, high = (low, middle) if enough else (middle, high)
     return high
 
@@ -220,8 +240,8 @@ def room_for(n: int, rate: float) -> int:
 def block_size(capacity: int, micro_batch: int | None) -> int:
     """Rows in a block: all there is room for in as few equal blocks as the micro-batch and MAX_BLOCK allow.
 
-    Depends on public numbers only. A multiple of 64, where matrix kernels have no remainders to treat apart.
+    Depends on public numbers only. A multiple of MULTIPLE.
     """
     capacity = max(capacity, 1)
-    most = MAX_BLOCK if micro_batch is None else min(64 * math.ceil(micro_batch / 64), MAX_BLOCK)
-    return 64 * math.ceil(capacity / math.ceil(capacity / most) / 64)
+    most = MAX_BLOCK if micro_batch is None else min(MULTIPLE * math.ceil(micro_batch / MULTIPLE), MAX_BLOCK)
+    return MULTIPLE * math.ceil(capacity / math.ceil(capacity / most) / MULTIPLE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from dpmac.privacy.accounting import UNIT, Mechanism, accountant_version, epsilon_of, trusted
+from dpmac.privacy.accounting import UNIT, Mechanism, accountant_version, epsilon_of, trusted, with_room
 
 SEEDED = "seeded: not private against someone who knows the seed"
 SEEDED_LINE = (
@@ -72,7 +72,7 @@ class Statement:
         return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in (*self.notes, *NOT_COVERED))]
 
     def _accountant(self) -> str:
-        if trusted(self.mechanisms, self.delta)[0] == "rdp":
+        if trusted(*with_room(self.mechanisms, self.delta))[0] == "rdp":
             return (
                 f"Accountant: the moments accountant (RDP, {accountant_version()}); at so small a delta, after so many "
                 "releases, privacy loss distributions would be lost in rounding."
@@ -94,13 +94,14 @@ class Statement:
             "epsilon_rdp": finite(self.epsilon_rdp),
             "delta": self.delta,
             "unit": UNIT,
-            "accountant": f"{trusted(self.mechanisms, self.delta)[0].upper()}, {accountant_version()}",
+            "accountant": f"{trusted(*with_room(self.mechanisms, self.delta))[0].upper()}, {accountant_version()}",
             "seeded": self.seeded,
             "mechanisms": [
                 {
                     "label": m.label,
                     "noise_multiplier": m.noise_multiplier,
                     "sample_rate": m.sample_rate,
+                    "overflow": m.overflow,
                     "count": m.count,
                 }
                 for m in self.mechanisms
