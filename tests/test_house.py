@@ -126,6 +126,7 @@ def test_the_walk_would_catch_a_draw(line):
 LOOKED_AT = {
     ("privacy/bounds.py", "joint_norms", "vector_norm"),  # over partitions, per example
     ("methods/closed_form.py", "spread", "sum"),  # over released eigenvalues
+    ("mac/zsteps/links.py", "forward", "addmm"),  # over units, per example: rows of z times the weights
 }
 
 

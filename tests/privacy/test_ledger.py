@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -228,9 +229,10 @@ def test_a_second_writer_cannot_come_between_the_look_and_the_write(tmp_path):
         late.join(0.3)
         assert late.is_alive()  # it waits
         assert len(Ledger.load(path)) == 1
-        text = json.dumps(Entry("first again", 5.0, 0.01).to_dict()) + "\n"
-        handle.seek(0, os.SEEK_END)
-        handle.write(text.encode())
+        beside = tmp_path / "beside.jsonl"  # what the first writer would make of it
+        shutil.copy(path, beside)
+        Ledger.load(beside).append(Entry("first again", 5.0, 0.01))
+        handle.write(beside.read_bytes())
         handle.flush()
     late.join(10)
     assert not late.is_alive()

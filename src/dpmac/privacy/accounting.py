@@ -37,8 +37,8 @@ class Mechanism:
     """``count`` Gaussian releases of sensitivity 1, each on a Poisson sample of the rows.
 
     ``noise_multiplier`` is the noise's standard deviation over the sensitivity; 0 means no privacy. ``sample_rate`` 1
-    means that all rows were used (the plain Gaussian mechanism). ``overflow`` is the chance that a sample finds no room,
-    at most; then it is cut to it, and the release has sensitivity 2 (:meth:`dpmac.privacy.sampling.Batch.spend`).
+    means that all rows were used (the plain Gaussian mechanism). ``overflow`` is the chance, at most, that a sample
+    finds no room; then it is cut to it, and the release has sensitivity 2 (:meth:`dpmac.privacy.sampling.Batch.spend`).
     """
 
     noise_multiplier: float

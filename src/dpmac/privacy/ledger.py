@@ -1,26 +1,29 @@
 """The ledger: every release, in order, append-only; and the only thing the accountant reads.
 
-Kept in memory and, when it has a file, as JSON lines on disk: a header, then one line per release, flushed to the
-disk *before* the release hands anything back. So a crash can lose a result that was paid for, never a payment.
+Kept in memory and, when it has a file, as lines on disk (:mod:`dpmac.privacy.chain`), flushed to the disk *before* the
+release hands anything back. So a crash can lose a result that was paid for, never a payment. A ledger belongs to a data
+set, not to a run: everything that is ever released from the same rows goes into one, with its date, its purpose and the
+model it went into.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from dpmac.checks import ArgumentError
-from dpmac.privacy.accounting import Accountant, Mechanism, epsilon_of, merged
+from dpmac.checks import ArgumentError, number
+from dpmac.privacy.accounting import MULTIPLIERS, Accountant, Mechanism, calibrate, epsilon_of, merged
+from dpmac.privacy.chain import LedgerFile
 from dpmac.privacy.sampling import NO_ROOM
 from dpmac.privacy.statement import Statement
 
-FORMAT = "dpmac-ledger-1"
+_NUMBERS = ("noise_multiplier", "sample_rate", "overflow")
+_WORDS = ("label", "date", "purpose", "model")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,9 @@ class Entry:
     seeded: bool = False
     scales: Mapping[str, float] = field(default_factory=dict)
     overflow: float = 0.0  # the chance that the sample was cut to its room
+    date: str = field(default="", compare=False)  # when, in UTC; the ledger fills in what is empty here
+    purpose: str = ""
+    model: str = ""
 
     def mechanism(self) -> Mechanism:
         return Mechanism(self.noise_multiplier, self.sample_rate, 1, self.label, self.overflow)
@@ -45,64 +51,82 @@ class Entry:
             "overflow": self.overflow,
             "seeded": self.seeded,
             "scales": {name: scale if math.isfinite(scale) else None for name, scale in self.scales.items()},
+            "date": self.date,
+            "purpose": self.purpose,
+            "model": self.model,
         }
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Entry:
         """Read back what :meth:`to_dict` wrote; a line with a missing or strange field is refused, never guessed.
 
-        Versions that wrote no ``overflow`` had room for all but one sample in 2**80.
+        Version 0.1 wrote no ``overflow`` (it had room for all but one sample in 2**80), date, purpose or model.
         """
-        raw = {"overflow": 0.0 if raw["sample_rate"] == 1 else NO_ROOM, **raw}
-        if set(raw) != {"label", "noise_multiplier", "sample_rate", "overflow", "seeded", "scales"}:
+        old = {"overflow": 0.0 if raw["sample_rate"] == 1 else NO_ROOM, "date": "", "purpose": "", "model": ""}
+        raw = {**old, **raw}
+        if set(raw) != {*_NUMBERS, *_WORDS, "seeded", "scales"}:
             raise ValueError(f"its fields are {sorted(raw)}")
-        numbers = [raw["noise_multiplier"], raw["sample_rate"], raw["overflow"]]
-        numbers += [v for v in raw["scales"].values() if v is not None]
+        numbers = [*(raw[name] for name in _NUMBERS), *(v for v in raw["scales"].values() if v is not None)]
         strange = [value for value in numbers if isinstance(value, bool) or not isinstance(value, int | float)]
-        if strange or not isinstance(raw["seeded"], bool) or not isinstance(raw["label"], str):
+        if strange or not isinstance(raw["seeded"], bool) or not all(isinstance(raw[name], str) for name in _WORDS):
             raise ValueError("a field has the wrong type")
         scales = {name: math.inf if scale is None else float(scale) for name, scale in raw["scales"].items()}
-        noise, rate, overflow = (float(raw[name]) for name in ("noise_multiplier", "sample_rate", "overflow"))
-        entry = cls(raw["label"], noise, rate, raw["seeded"], scales, overflow)
+        plain = {name: float(raw[name]) for name in _NUMBERS} | {name: raw[name] for name in _WORDS}
+        entry = cls(seeded=raw["seeded"], scales=scales, **plain)
         entry.mechanism()  # checks the numbers
         return entry
 
 
 class Ledger:
-    """Append-only releases. ``Ledger(path)`` starts a new file; ``Ledger.load(path)`` goes on with an old one."""
+    """Append-only releases. ``Ledger(path)`` starts a new file; ``Ledger.load(path)`` goes on with an old one.
 
-    def __init__(self, path: str | Path | None = None) -> None:
+    ``data_set`` is what the user calls the rows; nothing is ever derived from the rows themselves.
+    """
+
+    def __init__(self, path: str | Path | None = None, data_set: str = "") -> None:
+        if not isinstance(data_set, str):
+            raise ArgumentError("data_set", data_set, "give the name of the data set as a text")
         self._entries: list[Entry] = []
-        self._path = None if path is None else Path(path)
-        self._size = 0  # bytes of the file that this object knows of
+        self._data_set = data_set
+        self._noted = ("", "")  # purpose and model of what is released now
         self._copied = False
-        if self._path is not None:
-            try:
-                self._path.open("xb").close()  # made here, or not at all
-            except FileExistsError:
-                fix = "a ledger is already there: use Ledger.load to continue it"
-                raise ArgumentError("path", str(path), fix) from None
-            _sync_folder(self._path.parent)
-            self._write({"format": FORMAT})
+        self._file = None if path is None else LedgerFile.begin(Path(path), data_set, _now())
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         return tuple(self._entries)
 
+    @property
+    def data_set(self) -> str:
+        """What the user calls the rows that all entries are about."""
+        return self._data_set
+
     def __len__(self) -> int:
         return len(self._entries)
 
     def append(self, entry: Entry) -> None:
-        """Record a release. The line is on the disk when this returns."""
+        """Record a release, dated. The line is on the disk when this returns."""
         if self._copied:
             raise RuntimeError(
                 "this ledger came out of a pickle (another process, a saved model): what it recorded would be lost to "
                 "the one it was copied from. Give the path of a file as the ledger, or work in one process"
             )
         entry.mechanism()  # refuses numbers the accountant could not read, before anything is kept
-        if self._path is not None:
-            self._write(entry.to_dict())
-        self._entries.append(entry)
+        purpose, model = self._noted
+        dated = replace(entry, date=_now(), purpose=entry.purpose or purpose, model=entry.model or model)
+        if self._file is not None:
+            self._file.append(dated.to_dict())
+        self._entries.append(dated)
+
+    @contextmanager
+    def noting(self, *, purpose: str = "", model: str = "") -> Iterator[None]:
+        """Write down, with everything that is released inside, what it was for and which model it went into."""
+        before = self._noted
+        self._noted = (purpose, model)
+        try:
+            yield
+        finally:
+            self._noted = before
 
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """What was released, equal releases counted together."""
@@ -121,72 +145,73 @@ class Ledger:
         """The guarantee in plain sentences; ``notes`` are added to what it does not cover."""
         return Statement(self.mechanisms(), delta, self.seeded, notes)
 
+    def remaining(self, epsilon: float, delta: float) -> float:
+        """What is left of a total: the largest epsilon at ``delta`` of one further Gaussian release that still fits.
+
+        0 if nothing does. A training of many sampled steps composes a little differently from one release, so an
+        estimator with ``total_epsilon`` asks anew, with what it is going to release.
+        """
+        total = number("epsilon", epsilon, "give the total, a number above 0", low=0.0, high=1e6, strict=True)
+        spent = self.mechanisms()
+        if epsilon_of([*spent, Mechanism(MULTIPLIERS.high)], delta) > total:
+            return 0.0
+        if epsilon_of([*spent, Mechanism(MULTIPLIERS.low)], delta) <= total:
+            return total
+        noise = calibrate(lambda s: [*spent, Mechanism(s)], total, delta)
+        return min(epsilon_of([Mechanism(noise)], delta), total)
+
     def save(self, path: str | Path) -> None:
         """Write the whole ledger to a new file, in the format that :meth:`load` reads."""
-        copy = Ledger(path)
-        copy._write(*(entry.to_dict() for entry in self._entries))
+        copy = Ledger(path, self._data_set)
+        assert copy._file is not None
+        if self._entries:
+            copy._file.append(*(entry.to_dict() for entry in self._entries))
 
     @classmethod
     def load(cls, path: str | Path) -> Ledger:
         """Read a ledger and go on appending to its file.
 
-        A last line that a crash cut short is dropped (its release never returned); any other damage is an error.
+        A last line that a crash cut short is dropped (its release never returned). Any other damage, a line that was
+        edited or lines that are missing are a ValueError that says where.
         """
-        where = Path(path)
-        raw = where.read_bytes()
-        whole, _, rest = raw.rpartition(b"\n")
-        if rest and _is_whole(rest):  # only the newline is missing: the payment counts
-            whole = raw
-        lines = whole.split(b"\n")
-        if _parse(where, 1, lines[0]).get("format") != FORMAT:
-            raise ValueError(f"{where} is not a dpmac ledger: its first line is not a {FORMAT} header")
-        ledger = cls()
-        for number, line in enumerate(lines[1:], start=2):
+        file, lines = LedgerFile.open(Path(path))
+        ledger = cls(data_set=file.header.data_set)
+        for place, line in enumerate(lines, start=2):
             try:
-                ledger._entries.append(Entry.from_dict(_parse(where, number, line)))
+                ledger._entries.append(Entry.from_dict(line))
             except (KeyError, TypeError, AttributeError, ValueError) as error:
-                raise ValueError(f"{where}, line {number}: not a ledger entry ({error})") from error
-        ledger._path, ledger._size = where, len(raw)
-        if rest:
-            with where.open("r+b") as handle, _locked(handle):
-                if handle.seek(0, os.SEEK_END) != len(raw):
-                    raise RuntimeError(f"{where} was changed by someone else: a ledger has one writer. Load it again")
-                handle.truncate(len(whole))
-                handle.seek(0, os.SEEK_END)
-                handle.write(b"\n")
-            ledger._size = len(whole) + 1
+                raise ValueError(f"{path}, line {place}: not a ledger entry ({error})") from error
+        ledger._file = file
         return ledger
 
-    def _write(self, *lines: dict[str, Any]) -> None:
-        """Append lines and wait until they are on the disk; if that fails, leave the file as it was."""
-        assert self._path is not None
-        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode()
-        with self._path.open("r+b") as handle, _locked(handle):
-            if handle.seek(0, os.SEEK_END) != self._size:
-                raise RuntimeError(f"{self._path} was changed by someone else: a ledger has one writer. Load it again")
-            try:
-                handle.write(text)
-                handle.flush()
-                os.fsync(handle.fileno())
-            except OSError:
-                handle.truncate(self._size)
-                raise
-        self._size += len(text)
+    @classmethod
+    def read(cls, path: str | Path) -> Ledger:
+        """A ledger to look at: its file is not gone on with, and it refuses to record anything."""
+        ledger = cls.load(path)
+        ledger._file, ledger._copied = None, True
+        return ledger
 
     @classmethod
-    def at(cls, where: Ledger | str | Path | None) -> Ledger:
-        """The ledger that is meant: one given, the one in a file (gone on with, or begun), or a new one in memory."""
-        if isinstance(where, Ledger):
-            return where
+    def at(cls, where: Ledger | str | Path | None, data_set: str = "") -> Ledger:
+        """The ledger that is meant: one given, the one in a file (gone on with, or begun), or a new one in memory.
+
+        One that is begun is of ``data_set``; one that is there must be of that data set, if a name is given.
+        """
         if where is None:
-            return cls()
-        if not isinstance(where, str | Path):
+            return cls(data_set=data_set)
+        if not isinstance(where, Ledger | str | Path):
             raise ArgumentError("ledger", where, "give a Ledger, the path of one, or None")
-        return cls.load(where) if Path(where).exists() else cls(where)
+        if isinstance(where, str | Path) and not Path(where).exists():
+            return cls(where, data_set)
+        found = where if isinstance(where, Ledger) else cls.load(where)
+        if data_set and found.data_set not in ("", data_set):
+            fix = f"the ledger is of the data set {found.data_set!r}: give that name, or another ledger"
+            raise ArgumentError("data_set", data_set, fix)
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         """A ledger in memory that comes out of a pickle is a copy, and says so if anyone wants to go on with it."""
-        return {**self.__dict__, "_copied": self._path is None}
+        return {**self.__dict__, "_copied": self._copied or self._file is None}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
         """Itself: what is spent is spent once, and a copy of whoever holds a ledger (``clone``) goes on with it."""
@@ -197,41 +222,5 @@ class Ledger:
         return f"Ledger({len(self)} releases)"
 
 
-@contextmanager
-def _locked(handle: BinaryIO) -> Iterator[None]:
-    """Alone with the file, where the system has locks: a second writer must not come between a look and a write."""
-    try:
-        import fcntl
-    except ImportError:  # not POSIX: the look at the size is all there is
-        yield
-        return
-    fcntl.flock(handle, fcntl.LOCK_EX)  # given back when the file is closed
-    yield
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new file's name durable, where the system lets a folder be synced."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _is_whole(line: bytes) -> bool:
-    try:
-        Entry.from_dict(json.loads(line))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return False
-    return True
-
-
-def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        raw = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{path}, line {number}: damaged ({error})") from error
-    if not isinstance(raw, dict):
-        raise ValueError(f"{path}, line {number}: damaged (not an object)")
-    return raw
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -9,6 +9,7 @@ from oracles import mac_objective, problems, solve
 from dpmac.checks import ArgumentError
 from dpmac.mac import AdamCoordinates, Coordinates
 from dpmac.mac.coordinates import forward_values, problems_of
+from dpmac.mac.zsteps.adam import Descent
 
 
 @pytest.mark.parametrize("mu", [0.3, 1.0, 5.0])
@@ -17,10 +18,12 @@ def test_the_closed_form_gradient_is_autograds(mu):
         zstep = AdamCoordinates(steps=3, lr=0.1, mu=mu)
         zs = [z.clone().requires_grad_() for z in solve(problem, zstep).inputs[1:]]
         mac_objective(problem, Coordinates((problem.x, *zs), (*zs, problem.y)), mu).sum().backward()
-        first = forward_values(problem.network, problem.x)[1][0]
         with torch.no_grad():
-            closed = zstep._gradients(problems_of(problem.network, problem.loss), first, zs, problem.y)
-        for z, gradient in zip(zs, closed, strict=True):
+            descent = Descent(problems_of(problem.network, problem.loss), problem.x, problem.y, mu)
+            for ours, z in zip(descent.zs, zs, strict=True):
+                ours.copy_(z)
+            descent.descend()
+        for z, gradient in zip(zs, descent.gradients, strict=True):
             assert torch.allclose(z.grad, gradient, atol=1e-12)
 
 

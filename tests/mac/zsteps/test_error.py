@@ -13,6 +13,7 @@ from conftest import make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import AdamCoordinates, ErrorCoordinates
 from dpmac.mac.coordinates import problems_of
+from dpmac.mac.zsteps.error import Sweeps
 
 SGD = torch.optim.SGD
 
@@ -26,8 +27,11 @@ def test_the_closed_form_gradient_is_autograds(mu, loss):
         assert all((e != 0).any() for e in errors)
         error_objective(problem, errors, mu).sum().backward()
         with torch.no_grad():
-            closed = zstep._gradients(problems_of(problem.network, problem.loss), errors, problem.x, problem.y)
-        for error, gradient in zip(errors, closed, strict=True):
+            sweeps = Sweeps(problems_of(problem.network, problem.loss), problem.x, problem.y, mu)
+            for ours, error in zip(sweeps.errors, errors, strict=True):
+                ours.copy_(error)
+            sweeps.descend()
+        for error, gradient in zip(errors, sweeps.gradients, strict=True):
             assert torch.allclose(error.grad, gradient, atol=1e-12)
 
 

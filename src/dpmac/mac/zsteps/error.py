@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from dpmac.mac.coordinates import Coordinates, Problem, problems_of
-from dpmac.mac.optimizers import optimizer_for
 from dpmac.mac.zsteps.base import check_descent
+from dpmac.mac.zsteps.links import Link, OutputLink
+from dpmac.mac.zsteps.moves import moves, views
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
 
@@ -45,37 +46,60 @@ class ErrorCoordinates:
 
     @torch.no_grad()
     def solve(self, network: Network, loss: Loss, x: Tensor, y: Tensor) -> Coordinates:
-        problems = problems_of(network, loss)
-        errors = [x.new_zeros((len(x), *problem.stage.shape)) for problem in problems[:-1]]
-        if errors:
-            optimizer = optimizer_for(self.optimizer, errors, lr=self.lr)
-            for _ in range(self.steps):
-                for error, gradient in zip(errors, self._gradients(problems, errors, x, y), strict=True):
-                    error.grad = gradient
-                optimizer.step()
-        states, _ = _run(problems, errors, x)
-        return Coordinates(inputs=(x, *states), targets=(*states, y))
-
-    def _gradients(self, problems: list[Problem], errors: list[Tensor], x: Tensor, y: Tensor) -> list[Tensor]:
-        """d/de_k of mu/2 sum_k ||e_k||^2 + output loss, one row per example: mu e_k + J_k^T (output slope)."""
-        states, us = _run(problems, errors, x)
-        slopes = problems[-1].loss.weight * problems[-1].loss.slope(us[-1], y)
-        gradients: list[Tensor] = []
-        for k in range(len(errors) - 1, -1, -1):
-            carried = problems[k + 1].stage.back(slopes, states[k])
-            gradients.insert(0, self.mu * errors[k] + carried)
-            slopes = problems[k].stage.activation.back(carried, us[k])
-        return gradients
+        sweeps = Sweeps(problems_of(network, loss), x, y, self.mu)
+        for move in moves(self.optimizer, sweeps.numbers, sweeps.gradient, self.lr, self.steps):
+            sweeps.descend()
+            move()
+        return sweeps.found()
 
 
-def _run(problems: list[Problem], errors: list[Tensor], x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """States s_1 .. s_K and pre-activations u_1 .. u_{K+1} of a forward pass that adds each layer's error."""
-    states: list[Tensor] = []
-    us: list[Tensor] = []
-    s = x
-    for problem, error in zip(problems[:-1], errors, strict=True):
-        us.append(problem.stage.pre_activation(s))
-        s = problem.stage.activation.f(us[-1]) + error
-        states.append(s)
-    us.append(problems[-1].stage.pre_activation(s))
-    return states, us
+class Sweeps:
+    """Every example's mu/2 sum_k ||e_k||^2 + output loss, and its gradient, in buffers made once.
+
+    It starts at e = 0; ``numbers`` are the ``errors`` of all hidden layers in one flat buffer, ``gradient`` is theirs.
+    """
+
+    def __init__(self, problems: list[Problem], x: Tensor, y: Tensor, mu: float) -> None:
+        self._x, self._y, self._mu = x, y, mu
+        rows, shapes = len(x), [problem.stage.shape for problem in problems[:-1]]
+        self.numbers = x.new_zeros(rows * sum(problem.stage.units for problem in problems[:-1]))
+        self.gradient, states = torch.empty_like(self.numbers), torch.empty_like(self.numbers)
+        self.errors, self.gradients = views(self.numbers, rows, shapes), views(self.gradient, rows, shapes)
+        self._states = views(states, rows, shapes)
+        self._links = [Link(problem, rows, x) for problem in problems[:-1]]
+        self._top = OutputLink(problems[-1], x, y)
+        if self._links:  # f_1(W_1 x) is the same in every sweep: it is made only here
+            self._links[0].forward(x)
+            self._links[0].activate()
+
+    def found(self) -> Coordinates:
+        """States with the errors as they are, and pre-activations and slopes there. The errors are used up."""
+        self._forward()
+        hidden = zip(
+            self._links, self.errors, strict=True
+        )  # half the squared distance has (f_k - s_k) f_k' = -e_k f_k'
+        slopes = [link.back(error.neg_()) for link, error in hidden]
+        u, slope = self._top.handed_on()
+        us = (*(link.u for link in self._links), u)
+        return Coordinates((self._x, *self._states), (*self._states, self._y), us, (*slopes, slope))
+
+    def _forward(self) -> None:
+        """States s_k = f_k(W_k [s_{k-1}; 1]) + e_k, and every pre-activation there."""
+        for k, (link, error, state) in enumerate(zip(self._links, self.errors, self._states, strict=True)):
+            if k > 0:
+                link.forward(self._states[k - 1])
+                link.activate()
+            torch.add(link.value, error, out=state)
+        self._top.forward(self._states[-1] if self._states else self._x)
+
+    def descend(self) -> None:
+        """d/de_k of mu/2 sum_k ||e_k||^2 + output loss into ``gradients``: mu e_k + J_k^T (output slope)."""
+        self._forward()
+        link: Link = self._top
+        slopes, times = self._top.slope(), self._top.weight
+        for k in range(len(self._states) - 1, -1, -1):
+            link.carry(slopes, self._states[k], self.gradients[k], keep=0.0, times=times)
+            link, times = self._links[k], 1.0
+            if k > 0:
+                slopes = link.back(self.gradients[k])
+            self.gradients[k].add_(self.errors[k], alpha=self._mu)

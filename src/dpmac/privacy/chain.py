@@ -1,0 +1,233 @@
+"""A ledger's file: a header, then one line of JSON for each release, each sealed by a digest of everything before it.
+
+    {"format": "dpmac-ledger-2", "data_set": "hospital", "created": "...", "entries": "000000000002", "head": "9f..."}
+    {"label": "training step", ..., "chain": "41..."}
+    {"label": "training step", ..., "chain": "9f..."}
+
+A line that is edited, dropped, doubled or moved breaks the chain; lines cut off at the end are missed by the header's
+count. This notices accidents, old copies and hasty hands. It is no signature: whoever rewrites the whole file on purpose
+can make a new chain.
+
+A line is on the disk before :meth:`LedgerFile.append` returns; the header's count follows it, and never runs ahead. So a
+crash can leave a line that the header does not count yet (it counts all the same), or a torn last line (whose release
+never returned: it is dropped when writing goes on), never the other way round.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dpmac.checks import ArgumentError
+
+FORMAT, OLD_FORMAT = "dpmac-ledger-2", "dpmac-ledger-1"
+_DIGITS = 12
+_LONGEST = 200  # characters of a data set's name: the header stays within one sector, which a disk writes whole or not
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line. Its count and its head are overwritten in place, so its length never changes."""
+
+    data_set: str
+    created: str
+    entries: int = 0
+    head: str = ""
+
+    def line(self) -> bytes:
+        fields = {**self._fixed(), "entries": f"{self.entries:0{_DIGITS}d}", "head": self.head or self.seed()}
+        return json.dumps(fields).encode() + b"\n"
+
+    def seed(self) -> str:
+        """What the first line's chain starts from."""
+        return _digest("", self._fixed())
+
+    def _fixed(self) -> dict[str, Any]:
+        return {"format": FORMAT, "data_set": self.data_set, "created": self.created}
+
+
+class LedgerFile:
+    """An open ledger file, which only this object may write: another writer is noticed and refused."""
+
+    def __init__(self, path: Path, header: Header, size: int, count: int, head: str, *, renew: bool = False) -> None:
+        self.path, self.header = path, header
+        self._size, self._count, self._head, self._to_renew = size, count, head, renew
+        self._torn: int | None = None  # where a torn last line begins
+
+    @classmethod
+    def begin(cls, path: Path, data_set: str, created: str) -> LedgerFile:
+        """A new file; one that is there already is never touched."""
+        if len(json.dumps(data_set)) > _LONGEST:
+            raise ArgumentError("data_set", data_set, f"give a name of at most {_LONGEST - 2} characters")
+        header = Header(data_set, created)
+        try:
+            with path.open("xb", buffering=0) as handle:  # made here, or not at all
+                _write_all(handle, header.line())
+                os.fsync(handle.fileno())
+        except FileExistsError:
+            fix = "a ledger is already there: use Ledger.load to continue it"
+            raise ArgumentError("path", str(path), fix) from None
+        sync_folder(path.parent)
+        return cls(path, header, len(header.line()), 0, header.seed())
+
+    @classmethod
+    def open(cls, path: Path) -> tuple[LedgerFile, list[dict[str, Any]]]:
+        """The file and its lines; a ValueError says which line is damaged, or that lines are missing."""
+        raw = path.read_bytes()
+        whole, _, rest = raw.rpartition(b"\n")
+        lines = [line.rstrip(b"\r") for line in whole.split(b"\n")] if whole else []
+        first = _parsed(path, 1, lines[0]) if lines else {}
+        old = first.get("format") == OLD_FORMAT
+        if first.get("format") != FORMAT and not old:
+            raise ValueError(f"{path} is not a dpmac ledger: its first line is not a {FORMAT} header")
+        header = Header("", "") if old else _header(path, first, lines[0])
+        found, head = _checked_lines(path, lines[1:], header, old)
+        if rest and (more := _last(rest, head, old)) is not None:  # only the newline is missing: the payment counts
+            found.append(more)
+            head = head if old else str(more["chain"])
+        _check_count(path, header, found)
+        renew = old or b"\r\n" in raw  # some editor's line ends: no header can be overwritten in place there
+        file = cls(path, header, len(raw), len(found), head, renew=renew)
+        if rest:
+            file._torn = len(whole) + 1 if len(found) == len(lines) - 1 else len(raw)
+        return file, [{key: value for key, value in line.items() if key != "chain"} for line in found]
+
+    def append(self, *lines: Mapping[str, Any]) -> None:
+        """Add lines and wait until they are on the disk; if that fails, the file is left as it was."""
+        if self._to_renew:
+            self._renew()
+        head, text = self._head, b"" if self._torn != self._size or self._torn is None else b"\n"
+        for line in lines:
+            head = _digest(head, line)
+            text += json.dumps({**line, "chain": head}, allow_nan=False).encode() + b"\n"
+        count = self._count + len(lines)
+        header = replace(self.header, entries=count, head=head)
+        with self.path.open("r+b", buffering=0) as handle, _locked(handle):
+            if handle.seek(0, os.SEEK_END) != self._size:
+                raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
+            start = self._size if self._torn is None else self._torn
+            try:
+                handle.truncate(start)
+                handle.seek(start)
+                _write_all(handle, text)
+                os.fsync(handle.fileno())
+            except OSError:
+                handle.truncate(start)
+                self._size, self._torn = start, start if text.startswith(b"\n") else None
+                raise
+            handle.seek(0)
+            _write_all(handle, header.line())
+        self._torn, self._size = None, start + len(text)
+        self._count, self._head = count, head
+
+    def _renew(self) -> None:
+        """Write a file of version 0.1, which has no chain, in today's format, and put it in the old one's place."""
+        if self.path.stat().st_size != self._size:
+            raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
+        _, lines = LedgerFile.open(self.path)
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        fresh = LedgerFile.begin(beside, self.header.data_set, self.header.created)
+        if lines:
+            fresh.append(*lines)
+        beside.replace(self.path)
+        sync_folder(self.path.parent)
+        self.header, self._size, self._count, self._head = fresh.header, fresh._size, fresh._count, fresh._head
+        self._to_renew, self._torn = False, None
+
+
+def _checked_lines(path: Path, lines: list[bytes], header: Header, old: bool) -> tuple[list[dict[str, Any]], str]:
+    """All whole lines, their chain followed from the header's seed; and the last digest."""
+    found, head = [], header.seed()
+    for number, raw in enumerate(lines, start=2):
+        line = _parsed(path, number, raw)
+        if not old:
+            head = _digest(head, {key: value for key, value in line.items() if key != "chain"})
+            if line.get("chain") != head:
+                raise ValueError(f"{path}, line {number}: edited, or a line before it is missing (its chain is broken)")
+            if number - 1 == header.entries and head != header.head:
+                raise ValueError(f"{path}, line {number}: not the line that the header counted last")
+        found.append(line)
+    return found, head
+
+
+def _check_count(path: Path, header: Header, lines: list[dict[str, Any]]) -> None:
+    if len(lines) < header.entries:
+        raise ValueError(
+            f"{path} was cut, or is an old copy: its header counts {header.entries} releases, but it has {len(lines)}"
+        )
+
+
+def _last(rest: bytes, head: str, old: bool) -> dict[str, Any] | None:
+    """The last line if only its newline is missing, None if it is torn."""
+    try:
+        line = json.loads(rest, parse_constant=_refused)
+    except ValueError:
+        return None
+    if not isinstance(line, dict):
+        return None
+    plain = {key: value for key, value in line.items() if key != "chain"}
+    return line if old or line.get("chain") == _digest(head, plain) else None
+
+
+def _header(path: Path, first: Mapping[str, Any], raw: bytes) -> Header:
+    try:
+        header = Header(str(first["data_set"]), str(first["created"]), int(first["entries"]), str(first["head"]))
+    except (KeyError, ValueError):
+        raise ValueError(f"{path}, line 1: damaged (no whole header)") from None
+    if header.line() != raw + b"\n" or (header.entries == 0 and header.head != header.seed()):
+        raise ValueError(f"{path}, line 1: edited (not as this package writes it)")
+    return header
+
+
+def _digest(before: str, line: Mapping[str, Any]) -> str:
+    plain = json.dumps(line, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(f"{before}\n{plain}".encode()).hexdigest()
+
+
+def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        raw = json.loads(line, parse_constant=_refused)
+    except ValueError as error:
+        raise ValueError(f"{path}, line {number}: damaged ({error})") from error
+    if not isinstance(raw, dict):
+        raise ValueError(f"{path}, line {number}: damaged (not an object)")
+    return raw
+
+
+def _refused(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def _write_all(handle: Any, text: bytes) -> None:
+    """All of ``text``, without a buffer that could come out later: what fails has been written in part, and no more."""
+    rest = memoryview(text)
+    while rest:
+        rest = rest[handle.write(rest) :]
+
+
+@contextmanager
+def _locked(handle: BinaryIO | Any) -> Iterator[None]:
+    """Alone with the file, where the system has locks: a second writer must not come between a look and a write."""
+    try:
+        import fcntl
+    except ImportError:  # not POSIX: the look at the size is all there is
+        yield
+        return
+    fcntl.flock(handle, fcntl.LOCK_EX)  # given back when the file is closed
+    yield
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new file's name durable, where the system lets a folder be synced."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
