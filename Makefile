@@ -37,11 +37,13 @@ lint: $(VENV)/.installed-dev  ## ruff
 types: $(VENV)/.installed-dev ## mypy --strict over src/ and reproduction/
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-dev ## side-by-side speed ratios against Opacus and plain torch
+bench: $(VENV)/.installed-dev ## side by side with Opacus and plain torch: time and memory of a step, whole fits (DPMAC_DATA)
 	$(BIN)/python benchmarks/step_cost.py
 	$(BIN)/python benchmarks/z_steps.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/planning.py --cases 40
+	$(BIN)/python benchmarks/memory.py --cases 784-300-10 --batches 256 1024 4096
+	$(BIN)/python benchmarks/whole_fits.py --fits 1 --cap 120 --out runs/whole_fits_quick
 
 bench-tables: $(VENV)/.installed-dev ## private models on real tables, beside DP-EBM, diffprivlib and Opacus (DPMAC_DATA; hours on 2 cores; resumable)
 	$(PIP) install -q -c constraints.txt -e '.[peers]'

@@ -1,1 +1,1 @@
-"""What `benchmarks/tables.py` is made of: real tables, their public encodings, the methods, the figures, the report."""
+"""What `tables.py` and `whole_fits.py` are made of: data, public encodings, methods, figures, the report."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-import time
 import venv
 import warnings
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from .data import BINS, DELTA, Array, Table, encode, encoded_bounds
+from .timing import started
 
 Fit = tuple[Array, float]
 PINS = ("diffprivlib>=0.6.6", "scikit-learn<1.6")
@@ -30,9 +30,9 @@ def dpmac(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: A
 
     kind = DPMACClassifier if table.is_class else DPMACRegressor
     y = np.array(table.labels)[table.y_train.astype(int)] if table.is_class else table.y_train
-    start = time.perf_counter()
+    clock = started()
     model = kind(epsilon=epsilon, delta=DELTA, schema=Schema.load(table.schema_path)).fit(table.train, y)
-    seconds = time.perf_counter() - start
+    seconds = clock()
     if not table.is_class:
         return np.asarray(model.predict(table.test), np.float64), seconds
     positive = [str(label) for label in model.classes_].index(table.labels[1])
@@ -59,14 +59,14 @@ def dp_ebm(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: 
         "n_jobs": 1,
     }
     train, test = plain(table.train), plain(table.test)
-    start = time.perf_counter()
+    clock = started()
     if table.is_class:
         model = DPExplainableBoostingClassifier(**common).fit(train, table.y_train.astype(int))
-        seconds = time.perf_counter() - start
+        seconds = clock()
         return np.asarray(model.predict_proba(test))[:, 1], seconds
     model = DPExplainableBoostingRegressor(privacy_target_min=table.low, privacy_target_max=table.high, **common)
     model.fit(train, table.y_train)
-    seconds = time.perf_counter() - start
+    seconds = clock()
     return np.asarray(model.predict(test)), seconds
 
 
@@ -117,9 +117,9 @@ def boosting(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa
 
     categories = [not one.is_number for one in table.columns]
     kind = HistGradientBoostingClassifier if table.is_class else HistGradientBoostingRegressor
-    rows, start = codes(table.train), time.perf_counter()
+    rows, clock = codes(table.train), started()
     model = kind(categorical_features=categories, random_state=seed).fit(rows, table.y_train)
-    seconds = time.perf_counter() - start
+    seconds = clock()
     test = codes(table.test)
     return (model.predict_proba(test)[:, 1] if table.is_class else model.predict(test)), seconds
 
@@ -128,18 +128,18 @@ def linear(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: 
     """Logistic or ridge regression on the encoding with bins: not private."""
     from sklearn.linear_model import LogisticRegression, Ridge
 
-    rows, start = encode(table.columns, table.train, BINS), time.perf_counter()
+    rows, clock = encode(table.columns, table.train, BINS), started()
     model = (LogisticRegression(max_iter=2000) if table.is_class else Ridge()).fit(rows, table.y_train)
-    seconds = time.perf_counter() - start
+    seconds = clock()
     test = encode(table.columns, table.test, BINS)
     return (model.predict_proba(test)[:, 1] if table.is_class else model.predict(test)), seconds
 
 
 def constant(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
     """The base rate or the mean: what any model must beat. Not private."""
-    start = time.perf_counter()
+    clock = started()
     mean = float(table.y_train.mean())
-    return np.full(len(table.y_test), mean), time.perf_counter() - start
+    return np.full(len(table.y_test), mean), clock()
 
 
 PRIVATE: dict[str, Callable[[Table, float, int, Path], Fit]] = {

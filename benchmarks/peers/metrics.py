@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import r2_score, roc_auc_score
 
 from .data import Array, Table
@@ -40,3 +41,9 @@ def figures(table: Table, predicted: Array) -> dict[str, float]:
         "loss": float(np.sqrt(np.mean((predicted - table.y_test) ** 2))),
         "clipped": float(r2_score(table.y_test, np.clip(predicted, table.low, table.high))),
     }
+
+
+def of_digits(labels: NDArray[np.int64], predicted: Array) -> dict[str, float]:
+    """Accuracy and log-loss of probabilities (n, classes)."""
+    right = np.clip(predicted[np.arange(len(labels)), labels], TINY, 1)
+    return {"score": float(np.mean(predicted.argmax(axis=1) == labels)), "loss": float(-np.mean(np.log(right)))}

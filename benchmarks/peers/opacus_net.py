@@ -6,8 +6,6 @@ example has one loss. The Poisson batches are drawn here, by mask: Opacus's own 
 
 from __future__ import annotations
 
-import time
-
 import dp_accounting
 import numpy as np
 import torch
@@ -17,6 +15,7 @@ from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import nn
 
 from .data import BINS, DELTA, Array, Table, encode
+from .timing import started
 
 HIDDEN, STEPS, Q, CLIP, LR = 64, 1000, 0.15, 1.0, 0.005
 
@@ -35,7 +34,7 @@ def fit_predict(table: Table, epsilon: float, seed: int) -> tuple[Array, float]:
     """Probabilities (or numbers) on the test rows and the seconds of the fit, the noise's calibration included."""
     torch.manual_seed(seed)
     rows = torch.tensor(encode(table.columns, table.train, BINS), dtype=torch.float32)
-    start = time.perf_counter()
+    clock = started()
     if table.is_class:
         target, outputs = torch.tensor(table.y_train, dtype=torch.long), 2
         last: nn.Module = nn.Identity()
@@ -58,7 +57,7 @@ def fit_predict(table: Table, epsilon: float, seed: int) -> tuple[Array, float]:
         optimizer.zero_grad()
         criterion(wrapped(rows[chosen]), target[chosen]).backward()
         optimizer.step()
-    seconds = time.perf_counter() - start
+    seconds = clock()
     with torch.no_grad():
         answer = net(torch.tensor(encode(table.columns, table.test, BINS), dtype=torch.float32))
     if table.is_class:

@@ -24,6 +24,7 @@ from dpmac.nets.fronts import Affine
 from dpmac.privacy import Bound, Ledger, Plan, PrivateRows
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Schema
+from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.defaults import Defaults
 
 METHODS = ("auto", "closed-form", "gradient")
@@ -52,7 +53,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
     share : of the closed form's budget beside the mean's, for the linear code; 1 keeps a linear decoder.
     epsilon, delta, schema, feature_range, ledger, total_epsilon, random_state, device : as of :class:`DPMACPCA`.
     hidden_layer_sizes, batch_size, epochs, activation, learning_rate, z_step, bound, micro_batch_size, threads,
-    progress : of the gradient method alone, as of :class:`DPMACClassifier`.
+    progress, checkpoint : of the gradient method alone, as of :class:`DPMACClassifier`.
 
     Attributes
     ----------
@@ -87,6 +88,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         micro_batch_size: int | None = None,
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
+        checkpoint: Checkpoints | str | Path | None = None,
     ) -> None:
         super().__init__(
             hidden_layer_sizes,
@@ -107,6 +109,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
             micro_batch_size=micro_batch_size,
             threads=threads,
             progress=progress,
+            checkpoint=checkpoint,
         )
         self.code_size = code_size
         self.method = method
@@ -127,6 +130,8 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         if self.method_ == "gradient":
             self._train(x, None, LOSSES["squared"])
             self.autoencoder_: ClosedFormAutoencoder | None = None
+            with self._afterwards("nothing"):
+                pass
         else:
             self.autoencoder_ = self._solve(x, width)
         return self

@@ -7,7 +7,9 @@ A new estimator is one file: a class on :class:`PrivateEstimator` that turns its
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +19,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from dpmac.checks import chosen, integer
+from dpmac.checks import ArgumentError, chosen, integer
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.rows import Array, OnRows
 from dpmac.estimators.warning import counted, warn_of_scales
@@ -28,6 +30,8 @@ from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Plan, Pri
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import Schema
 from dpmac.training import Run, Trainer
+from dpmac.training.checkpoint import Checkpoints
+from dpmac.training.course import handing_over
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for
 from dpmac.training.progress import progress_bar
 from dpmac.training.threads import step_work, threads_for, using
@@ -67,6 +71,7 @@ class PrivateEstimator(OnRows):
         micro_batch_size: int | None = None,
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
+        checkpoint: Checkpoints | str | Path | None = None,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.epsilon = epsilon
@@ -86,6 +91,7 @@ class PrivateEstimator(OnRows):
         self.micro_batch_size = micro_batch_size
         self.threads = threads
         self.progress = progress
+        self.checkpoint = checkpoint
 
     def _train(
         self,
@@ -103,9 +109,11 @@ class PrivateEstimator(OnRows):
         table and the source for that.
         """
         ledger = Ledger.at(self.ledger)
-        own = self._plan(len(x), schedule_for(len(x)), after, ledger)
+        checkpoints = self._checkpoints(ledger)
+        found = ledger if checkpoints is None else checkpoints.before(ledger)  # as the run finds, or once found, it
+        own = self._plan(len(x), schedule_for(len(x)), after, found)
         usual = self._usual(own)
-        plan = replace(own, before=ledger.mechanisms())
+        plan = replace(own, before=found.mechanisms())
         front = self._front(x.shape[1])
         width = x.shape[1] if front is None else math.prod(front.shape_after(tuple(x.shape[1:])))
         bound = JointClip(usual.threshold) if self.bound is None else chosen("bound", self.bound, BOUNDS)
@@ -141,13 +149,34 @@ class PrivateEstimator(OnRows):
                 on_step=on_step,
                 notes=notes,
             )
-            self.run_: Run = trainer.fit(table, ledger=ledger)
+            self.run_: Run = trainer.fit(table, ledger=ledger, checkpoints=checkpoints)
+        self._after_made = len(ledger) > len(found) + plan.steps
         self.front_ = self.run_.front
         self.network_ = self.run_.model
         self.history_ = self.run_.history
         self.plan_ = plan
         self.privacy_ = Privacy(self.run_.ledger, plan.delta, self.run_.notes)
         return table.to(self.network_.device), source
+
+    def _checkpoints(self, ledger: Ledger) -> Checkpoints | None:
+        if self.checkpoint is not None and not ledger.on_disk:
+            fix = "a training that can be gone on with needs a ledger on the disk: give ledger='a/path'"
+            raise ArgumentError("checkpoint", self.checkpoint, fix)
+        return Checkpoints.at(self.checkpoint)
+
+    @contextmanager
+    def _afterwards(self, what: str) -> Iterator[bool]:
+        """What is released after the training, and then the end of the fit. False if it must be left out.
+
+        That is when a run was killed in the midst of these releases: what they cost is paid, and not paid again.
+        """
+        if self._after_made:
+            warnings.warn(f"the {what} was interrupted before, and is left out", RuntimeWarning, stacklevel=3)
+        with handing_over(self.run_.ledger):
+            yield not self._after_made
+        checkpoints = Checkpoints.at(self.checkpoint)
+        if checkpoints is not None:
+            checkpoints.finished()
 
     def _usual(self, own: Plan) -> Defaults:
         return defaults_for(own, regression=self._regression, hidden=self._hidden())

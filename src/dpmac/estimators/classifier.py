@@ -29,6 +29,7 @@ from dpmac.nets import LOSSES, Activation, Loss, MultiLabelCrossEntropy, Network
 from dpmac.privacy import BOUNDS, Bound, Ledger, Normalise, PrivateRows
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Category, Schema
+from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.defaults import calibration_for
 from dpmac.training.trainer import Evaluate
 
@@ -75,6 +76,9 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
     device : a torch device. ``micro_batch_size`` bounds memory, ``threads`` are torch's during the fit (None: one for
         small steps, else as many as there are idle cores). None of them changes the result beyond rounding.
     progress : True, False, or "auto" for a bar on a terminal when training takes more than a moment.
+    checkpoint : a folder, in which a checkpoint is kept while ``fit`` runs (it needs a ``ledger`` on the disk). If the
+        process is killed, ``fit`` with the same arguments and rows goes on from it; nothing is paid twice. It is
+        removed when the model is fitted.
 
     Attributes
     ----------
@@ -111,6 +115,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         micro_batch_size: int | None = None,
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
+        checkpoint: Checkpoints | str | Path | None = None,
     ) -> None:
         super().__init__(
             hidden_layer_sizes,
@@ -131,6 +136,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
             micro_batch_size=micro_batch_size,
             threads=threads,
             progress=progress,
+            checkpoint=checkpoint,
         )
         self.classes = classes
         self.class_weight = class_weight
@@ -158,8 +164,9 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         self.classes_ = classes
         self._indicator: np.dtype[Any] | None = y.dtype if several else None
         self.calibration_: tuple[float, float] | None = None
-        if calibration is not None:
-            self._calibrate(calibration, table, source.spawn("calibration"), weights)
+        with self._afterwards("calibration") as goes_on:
+            if calibration is not None and goes_on:
+                self._calibrate(calibration, table, source.spawn("calibration"), weights)
         return self
 
     def _weighed(self, classes: Array, several: bool) -> tuple[Loss, Tensor | None]:

@@ -18,6 +18,7 @@ from dpmac.methods import ResidualScale
 from dpmac.nets import LOSSES, Activation
 from dpmac.privacy import Bound, Ledger
 from dpmac.tables import Number, Schema
+from dpmac.training.checkpoint import Checkpoints
 
 RESIDUALS = 0.02  # of the budget, for the residual's scale
 
@@ -34,7 +35,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
     residuals : spend RESIDUALS of the budget on the residual's scale, for ``predict(..., return_std=True)``.
     hidden_layer_sizes, epsilon, delta, schema, feature_range, batch_size, epochs, activation, learning_rate, z_step,
     bound, ledger, total_epsilon, random_state, device, micro_batch_size, threads,
-    progress : as of :class:`DPMACClassifier`.
+    progress, checkpoint : as of :class:`DPMACClassifier`.
 
     Attributes
     ----------
@@ -67,6 +68,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         micro_batch_size: int | None = None,
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
+        checkpoint: Checkpoints | str | Path | None = None,
     ) -> None:
         super().__init__(
             hidden_layer_sizes,
@@ -87,6 +89,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
             micro_batch_size=micro_batch_size,
             threads=threads,
             progress=progress,
+            checkpoint=checkpoint,
         )
         self.target_range = target_range
         self.residuals = residuals
@@ -108,10 +111,11 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         table, source = self._train(x, targets, LOSSES["squared"], after=after)
         self.target_range_ = (low, high)
         self.residual_std_: float | None = None
-        if residuals is not None:
-            run, draw = self.run_, source.spawn("residuals")
-            found = residuals.fit(table, run.outputs, draw, run.ledger)
-            self.residual_std_ = found * (high - low) / 2
+        with self._afterwards("measuring of residuals") as goes_on:
+            if residuals is not None and goes_on:
+                run, draw = self.run_, source.spawn("residuals")
+                found = residuals.fit(table, run.outputs, draw, run.ledger)
+                self.residual_std_ = found * (high - low) / 2
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

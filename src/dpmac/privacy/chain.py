@@ -5,11 +5,11 @@
     {"label": "training step", ..., "chain": "9f..."}
 
 A line that is edited, dropped, doubled or moved breaks the chain; lines cut off at the end are missed by the header's
-count. This notices accidents, old copies and hasty hands. It is no signature: whoever rewrites the whole file on purpose
-can make a new chain.
+count. This notices accidents, old copies and hasty hands. It is no signature: whoever rewrites the whole file on
+purpose can make a new chain.
 
-A line is on the disk before :meth:`LedgerFile.append` returns; the header's count follows it, and never runs ahead. So a
-crash can leave a line that the header does not count yet (it counts all the same), or a torn last line (whose release
+A line is on the disk before :meth:`LedgerFile.append` returns; the header's count follows it, and never runs ahead. So
+a crash can leave a line that the header does not count yet (it counts all the same), or a torn last line (whose release
 never returned: it is dropped when writing goes on), never the other way round.
 """
 
@@ -41,10 +41,10 @@ class Header:
     head: str = ""
 
     def line(self) -> bytes:
-        fields = {**self._fixed(), "entries": f"{self.entries:0{_DIGITS}d}", "head": self.head or self.seed()}
+        fields = {**self._fixed(), "entries": f"{self.entries:0{_DIGITS}d}", "head": self.head or self.root()}
         return json.dumps(fields).encode() + b"\n"
 
-    def seed(self) -> str:
+    def root(self) -> str:
         """What the first line's chain starts from."""
         return _digest("", self._fixed())
 
@@ -74,7 +74,7 @@ class LedgerFile:
             fix = "a ledger is already there: use Ledger.load to continue it"
             raise ArgumentError("path", str(path), fix) from None
         sync_folder(path.parent)
-        return cls(path, header, len(header.line()), 0, header.seed())
+        return cls(path, header, len(header.line()), 0, header.root())
 
     @classmethod
     def open(cls, path: Path) -> tuple[LedgerFile, list[dict[str, Any]]]:
@@ -142,8 +142,8 @@ class LedgerFile:
 
 
 def _checked_lines(path: Path, lines: list[bytes], header: Header, old: bool) -> tuple[list[dict[str, Any]], str]:
-    """All whole lines, their chain followed from the header's seed; and the last digest."""
-    found, head = [], header.seed()
+    """All whole lines, their chain followed from the header's root; and the last digest."""
+    found, head = [], header.root()
     for number, raw in enumerate(lines, start=2):
         line = _parsed(path, number, raw)
         if not old:
@@ -180,7 +180,7 @@ def _header(path: Path, first: Mapping[str, Any], raw: bytes) -> Header:
         header = Header(str(first["data_set"]), str(first["created"]), int(first["entries"]), str(first["head"]))
     except (KeyError, ValueError):
         raise ValueError(f"{path}, line 1: damaged (no whole header)") from None
-    if header.line() != raw + b"\n" or (header.entries == 0 and header.head != header.seed()):
+    if header.line() != raw + b"\n" or (header.entries == 0 and header.head != header.root()):
         raise ValueError(f"{path}, line 1: edited (not as this package writes it)")
     return header
 

@@ -101,6 +101,11 @@ class Ledger:
         """What the user calls the rows that all entries are about."""
         return self._data_set
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether every release is in a file before it returns."""
+        return self._file is not None
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -127,6 +132,20 @@ class Ledger:
             yield
         finally:
             self._noted = before
+
+    def until(self, count: int) -> Ledger:
+        """The first ``count`` entries, to look at."""
+        view = Ledger(data_set=self._data_set)
+        view._entries, view._copied = self._entries[:count], True
+        return view
+
+    def replaying(self, start: int) -> Ledger:
+        """For a seeded run that makes its releases from entry ``start`` on again: those are not written twice.
+
+        The same seed on the same rows gives the same numbers, and nothing new is learned from them. Each must be
+        seeded and be the release that was recorded; what goes beyond those is recorded as ever.
+        """
+        return _Replayed(self, start)
 
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """What was released, equal releases counted together."""
@@ -220,6 +239,28 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({len(self)} releases)"
+
+
+class _Replayed(Ledger):
+    """What :meth:`Ledger.replaying` gives."""
+
+    def __init__(self, whole: Ledger, start: int) -> None:
+        super().__init__(data_set=whole.data_set)
+        self._whole, self._next = whole, start
+
+    def append(self, entry: Entry) -> None:
+        recorded = self._whole._entries
+        if self._next >= len(recorded):
+            self._whole.append(entry)
+        else:
+            made = recorded[self._next]
+            same = made.mechanism() == entry.mechanism() and dict(made.scales) == dict(entry.scales)
+            if not (same and made.seeded and entry.seeded):
+                raise RuntimeError(
+                    f"release {self._next + 1} of the ledger is not the one that this run makes again: were its "
+                    "arguments changed?"
+                )
+        self._next += 1
 
 
 def _now() -> str:

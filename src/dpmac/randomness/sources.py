@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -96,6 +96,26 @@ class SeededNoise:
 
     def spawn(self, purpose: str) -> SeededNoise:
         return SeededNoise(self.seed, f"{self._path}/{purpose}")
+
+    def state(self) -> dict[str, Any]:
+        """How far the draws have come, in plain values and tensors: for :meth:`restore`."""
+        numpy = self._on_cpu().bit_generator.state
+        words = {name: [int(word) for word in numpy["state"][name]] for name in ("counter", "key")}
+        rest = {name: int(numpy[name]) for name in ("buffer_pos", "has_uint32", "uinteger")}
+        buffer = [int(word) for word in numpy["buffer"]]
+        return {"numpy": {"state": words, "buffer": buffer, **rest}, "torch": self._torch_states()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from where :meth:`state` was taken."""
+        known = state["numpy"]
+        words = {name: np.array(value, dtype=np.uint64) for name, value in known["state"].items()}
+        buffer = np.array(known["buffer"], dtype=np.uint64)
+        self._on_cpu().bit_generator.state = {"bit_generator": "Philox", **known, "state": words, "buffer": buffer}
+        for device, generator in state["torch"].items():
+            self._on_device(torch.device(device)).set_state(generator)
+
+    def _torch_states(self) -> dict[str, Tensor]:
+        return {device: generator.get_state() for device, generator in self._torch.items()}
 
     def _key(self) -> int:
         return int.from_bytes(hashlib.sha256(f"dpmac{self._path}:{self.seed}".encode()).digest(), "big")

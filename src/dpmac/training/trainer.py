@@ -21,7 +21,10 @@ from dpmac.nets import Loss, Network
 from dpmac.nets.fronts import Front
 from dpmac.privacy import Bound, Ledger, Normalise, Plan, PrivateRows, Unbounded, release
 from dpmac.privacy.accounting import merged
-from dpmac.randomness import NoiseSource, SystemNoise
+from dpmac.privacy.plan import STEP
+from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
+from dpmac.training.checkpoint import Checkpoints
+from dpmac.training.course import Course, handing_over
 from dpmac.training.rows import private_rows
 from dpmac.training.run import Record, Run
 from dpmac.training.step import Step, inputs_of
@@ -69,42 +72,74 @@ class Trainer:
         """
         return cls(network, loss, plan, FixedPrediction(), bound, expansion=Gradients(), **more)
 
-    def fit(self, x: Tensor | PrivateRows, y: Tensor | None = None, ledger: Ledger | None = None) -> Run:
+    def fit(
+        self,
+        x: Tensor | PrivateRows,
+        y: Tensor | None = None,
+        ledger: Ledger | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> Run:
         """Train on raw rows ``x`` (n, ...) and targets ``y`` (n, outputs) and return the run: model, ledger, plan.
 
         Without ``y`` the network learns to give back its own inputs, as an autoencoder. ``x`` may be a
         :class:`PrivateRows` of both. ``ledger`` must hold exactly what the plan says was released before training; None
         starts an empty one. All arguments are checked before the first row is touched. If training is interrupted, the
-        ledger holds exactly the releases that were made.
+        ledger holds exactly the releases that were made, and the exception has it as ``.ledger``.
+
+        ``checkpoints`` are written as training goes; where there is one already, training goes on from it (see
+        :mod:`dpmac.training.checkpoint`), and ``ledger`` must be the one of that run. They are not removed at the end.
         """
         book = Ledger() if ledger is None else ledger
-        rows = self._checked(x, y, book)
+        with handing_over(book):
+            return self._fit(x, y, book, checkpoints)
+
+    def _fit(self, x: Tensor | PrivateRows, y: Tensor | None, book: Ledger, checkpoints: Checkpoints | None) -> Run:
+        before = book if checkpoints is None else checkpoints.before(book)
+        rows = self._checked(x, y, before)
         network = copy.deepcopy(self.network)
         front = None if self.front is None else copy.deepcopy(self.front).to(network.device)
         table, step_of = self._start(rows.to(network.device), network, front)
         sampler, noise = self.plan.sampler(self.source.spawn("sampler")), self.source.spawn("noise")
         updater = self.wstep.start(network, self.plan.steps)
-        bound, history = self.bound, list[Record]()
-        for number in range(1, self.plan.steps + 1):
-            lr, step = updater.lr, step_of(bound)
-            answer = release(
-                table.sample(sampler),
-                step.query(),
-                noise_multiplier=self.plan.noise_multiplier,
-                source=noise,
-                ledger=book,
-                divisor=self.plan.batch_size,
-                micro_batch=self.micro_batch,
-            )
-            polynomials = step.polynomials(answer)
-            updater.apply(polynomials)
-            bound = bound.learned(answer)
-            if self._epoch(number) > self._epoch(number - 1) or number == self.plan.steps:
-                history.append(self._record(updater.model, number, lr, polynomials))
-            if self.on_step is not None:
-                self.on_step(number, self.plan.steps)
-        self._check_books(book)
-        return Run(updater.model, history, book, self.plan, self.notes, front)
+        course, job = Course(updater, sampler, noise, self.bound, book, len(before)), self._job()
+        if checkpoints is not None:
+            course.resume(checkpoints, job)
+            checkpoints.write(course.state(job, self.bound))  # before the first release: from here on none is forgotten
+        while course.done < self.plan.steps:
+            self._step(course, table, step_of(course.bound))
+            last = course.done == self.plan.steps
+            if checkpoints is not None and (last or checkpoints.due()):
+                checkpoints.write(course.state(job, self.bound))
+        self._check_books(book, len(before), resumed=checkpoints is not None)
+        return Run(updater.model, course.history, book, self.plan, self.notes, front)
+
+    def _step(self, course: Course, table: PrivateRows, step: Step) -> None:
+        """One mini-batch on its way, and the weights moved."""
+        lr, number = course.updater.lr, course.done + 1
+        answer = release(
+            table.sample(course.sampler),
+            step.query(),
+            noise_multiplier=self.plan.noise_multiplier,
+            source=course.noise,
+            ledger=course.ledger,
+            divisor=self.plan.batch_size,
+            micro_batch=self.micro_batch,
+        )
+        polynomials = step.polynomials(answer)
+        course.updater.apply(polynomials)
+        course.bound = course.bound.learned(answer)
+        if self._epoch(number) > self._epoch(number - 1) or number == self.plan.steps:
+            course.history.append(self._record(course.updater.model, number, lr, polynomials))
+        course.done = number
+        if self.on_step is not None:
+            self.on_step(number, self.plan.steps)
+
+    def _job(self) -> dict[str, Any]:
+        """What a checkpoint must be of to be gone on with."""
+        plan = {**self.plan.to_dict(), "before": [m.describe() for m in self.plan.before]}
+        seed = self.source.seed if isinstance(self.source, SeededNoise) else None
+        stages = [f"{type(s.layer).__name__} {s.layer.matrix_shape} {s.activation.name}" for s in self.network.stages]
+        return {"plan": plan, "stages": stages, "loss": type(self.loss).__name__, "seed": seed}
 
     def _start(
         self, rows: PrivateRows, network: Network, front: Front | None
@@ -142,6 +177,8 @@ class Trainer:
             )
         return rows
 
-    def _check_books(self, ledger: Ledger) -> None:
-        if set(ledger.mechanisms()) != set(self.plan.mechanisms()):
+    def _check_books(self, ledger: Ledger, begun: int, resumed: bool) -> None:
+        """A run that was gone on with may have made other releases after its training, before it was killed."""
+        made = [e.mechanism() for e in ledger.entries[begun:] if not resumed or e.label == STEP]
+        if set(merged((*ledger.until(begun).mechanisms(), *made))) != set(self.plan.mechanisms()):
             raise RuntimeError("the ledger does not hold what the plan promised: this is a bug, do not use the model")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -50,3 +51,14 @@ class AveragedUpdater:
         decay = min(self._decay, self._done / (10.0 + self._done))
         for kept, fresh in zip(self.model.parameters(), self._inner.model.parameters(), strict=True):
             kept.lerp_(fresh, 1.0 - decay)
+
+    def state(self) -> dict[str, Any]:
+        return {"inner": self._inner.state(), "average": dict(self.model.state_dict()), "done": self._done}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._inner.restore(state["inner"])
+        self.model.load_state_dict(state["average"])
+        self._done = state["done"]
+
+    def skip(self, steps: int) -> None:
+        self._inner.skip(steps)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from dpmac.mac.polynomial import Polynomial
 from dpmac.nets.network import Network
@@ -29,6 +29,15 @@ class WeightUpdater(Protocol):
     @property
     def model(self) -> Network:
         """The network to judge and to keep: the one being trained, or an average of its past."""
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next step depends on, weights included, in plain values and tensors."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from where :meth:`state` was taken."""
+
+    def skip(self, steps: int) -> None:
+        """Leave out ``steps`` steps, whose releases were lost: the schedule goes on, the weights stay."""
 
 
 class WStep(Protocol):

@@ -63,3 +63,23 @@ class OptimizerUpdater:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.scheduler.step()
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "network": dict(self._network.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "done": self.scheduler.last_epoch,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.last_epoch = 0
+        self.skip(state["done"])
+
+    def skip(self, steps: int) -> None:
+        self.scheduler.last_epoch += steps
+        for group, base, factor in zip(
+            self.optimizer.param_groups, self.scheduler.base_lrs, self.scheduler.lr_lambdas, strict=True
+        ):
+            group["lr"] = base * factor(self.scheduler.last_epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -100,6 +101,16 @@ class SolverUpdater:
             moved = polynomial.centre + self.lr * (self._solve(polynomial) - polynomial.centre)
             layer.write(moved)
         self._done += 1
+
+    def state(self) -> dict[str, Any]:
+        return {"network": dict(self._network.state_dict()), "done": self._done}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._network.load_state_dict(state["network"])
+        self._done = state["done"]
+
+    def skip(self, steps: int) -> None:
+        self._done += steps
 
 
 def conjugate_gradients(polynomial: Polynomial, iterations: int, ridge: float) -> Tensor:

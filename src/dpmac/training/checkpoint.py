@@ -1,0 +1,110 @@
+"""Checkpoints: a training that was killed goes on from the last one, and no release is ever forgotten.
+
+What a checkpoint holds is public: weights, an optimiser's moments, averages and thresholds are functions of what was
+released, and the rest are counts. A seeded run also keeps how far its draws have come, which whoever knows the seed can
+compute anyway; an unseeded one has nothing to keep.
+
+The ledger knows more than the checkpoint: it holds every release, also those after the last checkpoint, whose results
+died with the process. They are paid for and stay so. A seeded run makes them again (the same noise on the same rows
+gives the same numbers), so that it ends where it would have ended, bit for bit. An unseeded one cannot, and leaves them
+out: it makes the releases that are left of its plan, and the budget holds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpmac.checks import ArgumentError, number
+from dpmac.nets.files import read_tensors, write_tensors
+from dpmac.privacy import Ledger
+from dpmac.privacy.chain import sync_folder
+from dpmac.training.trees import packed, unpacked
+
+FORMAT = "dpmac-checkpoint-1"
+NAME = "checkpoint.safetensors"
+EVERY = 2.0  # seconds
+_SHARE = 20.0  # and never more than a twentieth of the time
+
+
+class Checkpoints:
+    """The checkpoint of one training, in a folder of its own; written anew every so many seconds, whole or not at all.
+
+    ``keep`` leaves it there when the estimator is fitted; then call :meth:`clear` when the model is safe.
+    """
+
+    def __init__(self, folder: str | Path, every: float = EVERY, keep: bool = False) -> None:
+        if not isinstance(folder, str | Path):
+            raise ArgumentError("checkpoint", folder, "give the path of a folder, or None")
+        self.folder = Path(folder)
+        self._every = number("every", every, "give a number of seconds, at least 0", low=0.0, high=1e9)
+        self._keep = keep
+        self._last, self._took = time.monotonic(), 0.0
+
+    @property
+    def path(self) -> Path:
+        return self.folder / NAME
+
+    def read(self) -> dict[str, Any] | None:
+        """What was written last; None if there is nothing yet. A damaged file is a ValueError that names it."""
+        if not self.path.exists():
+            return None
+        header, tensors = read_tensors(self.path, FORMAT, "a dpmac checkpoint")
+        try:
+            found: dict[str, Any] = unpacked(header["state"], tensors)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"{self.path} does not hold a whole checkpoint ({error})") from None
+        return found
+
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        pause = max(self._every, _SHARE * self._took) if self._every else 0.0  # 0: after every step, whatever it costs
+        return time.monotonic() - self._last >= pause
+
+    def write(self, state: Mapping[str, Any]) -> None:
+        """Put ``state`` in place of what was there; a crash on the way leaves what was there."""
+        start = time.monotonic()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        tensors: dict[str, Any] = {}
+        tree = packed(state, tensors)
+        json.dumps(tree, allow_nan=False)
+        beside = self.folder / f"{NAME}.{os.getpid()}.new"
+        try:
+            write_tensors(beside, {"format": FORMAT, "state": tree}, tensors)
+            with beside.open("rb") as handle:
+                os.fsync(handle.fileno())
+            beside.replace(self.path)
+        finally:
+            beside.unlink(missing_ok=True)
+        sync_folder(self.folder)
+        self._last = time.monotonic()
+        self._took = self._last - start
+
+    @classmethod
+    def at(cls, where: Checkpoints | str | Path | None) -> Checkpoints | None:
+        """Those that are meant: given, or in a folder."""
+        return where if where is None or isinstance(where, Checkpoints) else cls(where)
+
+    def finished(self) -> None:
+        """The model is fitted: remove the checkpoint, unless whoever made this will do so when the model is saved."""
+        if not self._keep:
+            self.clear()
+
+    def clear(self) -> None:
+        """Remove the checkpoint, and the folder if nothing else is in it."""
+        self.path.unlink(missing_ok=True)
+        if self.folder.is_dir() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    def before(self, ledger: Ledger) -> Ledger:
+        """The ledger as the training found it when it began, to look at; all of it if there is no checkpoint."""
+        saved = self.read()
+        begun = len(ledger) if saved is None else int(saved["ledger"])
+        if begun > len(ledger):
+            fix = f"it had {begun} releases when the run of {self.path} began: give that ledger"
+            raise ArgumentError("ledger", ledger, fix)
+        return ledger.until(begun)

@@ -1,0 +1,104 @@
+"""A training under way: all that changes from one step to the next, and how it comes back after a crash."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from dpmac.checks import ArgumentError
+from dpmac.mac.wsteps.base import WeightUpdater
+from dpmac.privacy import Bound, Ledger, PoissonSampler
+from dpmac.privacy.plan import STEP
+from dpmac.randomness import NoiseSource, SeededNoise
+from dpmac.training.checkpoint import Checkpoints
+from dpmac.training.run import Record
+
+
+@dataclass
+class Course:
+    """``done`` steps of a training. ``ledger`` is the one to release into; it had ``begun`` entries at the start."""
+
+    updater: WeightUpdater
+    sampler: PoissonSampler
+    noise: NoiseSource
+    bound: Bound
+    ledger: Ledger
+    begun: int
+    done: int = 0
+    lost: int = 0
+    history: list[Record] = field(default_factory=list)
+
+    def state(self, job: dict[str, Any], first: Bound) -> dict[str, Any]:
+        """What a checkpoint keeps; ``job`` says which training it is of, and ``first`` is the bound it began with."""
+        return {
+            "job": job,
+            "done": self.done,
+            "ledger": self.begun,
+            "lost": self.lost,
+            "updater": self.updater.state(),
+            "threshold": _learned(self.bound, first),
+            "history": [asdict(record) for record in self.history],
+            "sources": [s.state() for s in (self.sampler.source, self.noise) if isinstance(s, SeededNoise)],
+        }
+
+    def resume(self, checkpoints: Checkpoints, job: dict[str, Any]) -> None:
+        """Go on from the checkpoint, if there is one, and from what the ledger says was released since."""
+        saved = checkpoints.read()
+        if saved is None:
+            return
+        if saved["job"] != job:
+            fix = "it is of another training (other rows, plan, network or seed): give another folder, or delete it"
+            raise ArgumentError("checkpoint", str(checkpoints.path), fix)
+        self.done, self.begun, self.lost = saved["done"], saved["ledger"], saved["lost"]
+        self.updater.restore(saved["updater"])
+        self.history = [Record(**record) for record in saved["history"]]
+        if saved["threshold"] is not None:
+            self.bound = replace(self.bound, threshold=saved["threshold"])  # type: ignore[type-var]
+        for source, state in zip((self.sampler.source, self.noise), saved["sources"], strict=False):
+            assert isinstance(source, SeededNoise)  # as the job says
+            source.restore(state)
+        self._catch_up(bool(saved["sources"]))
+
+    def _catch_up(self, seeded: bool) -> None:
+        """Releases that the checkpoint does not know were paid for: made again if seeded, and lost otherwise."""
+        made = sum(entry.label == STEP for entry in self.ledger.entries[self.begun :])
+        if made < self.done:
+            raise ArgumentError("ledger", self.ledger, f"it lacks releases of this run: {self.done} steps were made")
+        if seeded:
+            self.ledger = self.ledger.replaying(self.begun + self.done)
+            return
+        more = made - self.done
+        self.updater.skip(more)
+        self.done, self.lost = made, self.lost + more
+        if more:
+            warnings.warn(
+                f"{more} steps were released after the last checkpoint and died with the process: they are paid for, "
+                "and training goes on without them",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+def _learned(bound: Bound, first: Bound) -> Any:
+    """The thresholds that a bound has learned; None if it is as it was."""
+    if bound is first:
+        return None
+    if not hasattr(bound, "threshold"):
+        raise TypeError(f"a {type(bound).__name__} learns something that a checkpoint cannot keep")
+    return bound.threshold
+
+
+@contextmanager
+def handing_over(ledger: Ledger) -> Iterator[None]:
+    """Put the ledger on an exception that ends the work inside, so that what was spent is not lost with it."""
+    try:
+        yield
+    except BaseException as error:
+        if getattr(error, "ledger", None) is not ledger and hasattr(error, "__dict__"):
+            error.ledger = ledger  # type: ignore[attr-defined]
+            if len(ledger):
+                error.add_note(f"{len(ledger)} releases were made and paid for: this exception's .ledger has them.")
+        raise

@@ -1,0 +1,42 @@
+"""Nested values, tensors among them, as JSON beside a flat dictionary of tensors; and back. Nothing is pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+
+def packed(tree: Any, tensors: dict[str, Tensor]) -> Any:
+    """``tree`` (dicts, lists, tuples, tensors, numbers, texts, None) in JSON's terms; its tensors go into ``tensors``.
+
+    Keys may be texts or whole numbers, and come back as what they were.
+    """
+    if isinstance(tree, Tensor):
+        name = f"tensor {len(tensors)}"
+        tensors[name] = tree
+        return {"tensor": name}
+    if isinstance(tree, Mapping):
+        return {"dict": [[key, packed(value, tensors)] for key, value in tree.items()]}
+    if isinstance(tree, list | tuple):
+        kind = "list" if isinstance(tree, list) else "tuple"
+        return {kind: [packed(value, tensors) for value in tree]}
+    if tree is None or isinstance(tree, bool | int | float | str):
+        return {"plain": tree}
+    raise TypeError(f"{type(tree).__name__} cannot be kept in a checkpoint")
+
+
+def unpacked(known: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """What :func:`packed` was given."""
+    ((kind, value),) = known.items()
+    if kind == "tensor":
+        return tensors[value]
+    if kind == "dict":
+        return {key: unpacked(item, tensors) for key, item in value}
+    if kind in ("list", "tuple"):
+        items = [unpacked(item, tensors) for item in value]
+        return items if kind == "list" else tuple(items)
+    if kind == "plain":
+        return value
+    raise ValueError(f"a value of kind {kind!r}")
