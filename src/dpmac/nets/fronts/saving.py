@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from dpmac.nets.files import read_tensors, write_tensors
 from dpmac.nets.fronts.base import Front
 
 FORMAT = "dpmac-front-1"
+ELSEWHERE = {"table": "dpmac.tables"}  # fronts that live in a room above; they list themselves when it is imported
 
 
 def save_front(front: Front, path: str | Path) -> None:
     """Write a front to ``path``."""
     tensors: dict[str, Tensor] = {}
-    header = {"format": FORMAT, "front": _packed(front, "front", tensors)}
+    header = {"format": FORMAT, "front": packed_front(front, "front", tensors)}
     write_tensors(path, header, tensors)
 
 
@@ -25,14 +27,14 @@ def load_front(path: str | Path) -> Front:
     """Read what :func:`save_front` wrote."""
     header, tensors = read_tensors(path, FORMAT, "a dpmac front")
     try:
-        return _unpacked(header["front"], tensors, path)
+        return unpacked_front(header["front"], tensors, path)
     except ArgumentError:
         raise
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} does not hold a whole front ({error})") from None
 
 
-def _packed(front: Front, where: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+def packed_front(front: Front, where: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
     """The front in plain values; its tensors go into ``tensors`` and are named in their places."""
     arguments: dict[str, Any] = {}
     for name, value in front.arguments().items():
@@ -41,15 +43,18 @@ def _packed(front: Front, where: str, tensors: dict[str, Tensor]) -> dict[str, A
             tensors[place] = value
             arguments[name] = {"tensor": place}
         elif isinstance(value, tuple) and all(isinstance(item, Front) for item in value):
-            arguments[name] = {"fronts": [_packed(item, f"{place}.{i}", tensors) for i, item in enumerate(value)]}
+            arguments[name] = {"fronts": [packed_front(item, f"{place}.{i}", tensors) for i, item in enumerate(value)]}
         else:
             arguments[name] = {"plain": value}
     return {"kind": front.kind, "arguments": arguments}
 
 
-def _unpacked(packed: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Front:
+def unpacked_front(packed: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Front:
+    """What :func:`packed_front` was given."""
     from dpmac.nets.fronts import FRONTS
 
+    if packed["kind"] in ELSEWHERE:
+        import_module(ELSEWHERE[packed["kind"]])
     if packed["kind"] not in FRONTS:
         raise ValueError(f"{path} has a front of kind {packed['kind']!r}, which this version does not know")
     arguments = {name: _argument(value, tensors, path) for name, value in packed["arguments"].items()}
@@ -61,4 +66,4 @@ def _argument(value: dict[str, Any], tensors: dict[str, Tensor], path: str | Pat
         return value["plain"]
     if "tensor" in value:
         return tensors[value["tensor"]]
-    return tuple(_unpacked(item, tensors, path) for item in value["fronts"])
+    return tuple(unpacked_front(item, tensors, path) for item in value["fronts"])
