@@ -81,7 +81,15 @@ def gaussian_epsilon(sigma: float, delta: float) -> float:
 
 
 def composed(mechanisms: Sequence[Mechanism], effort: Effort = FULL) -> Any:
-    """dp-accounting's privacy loss distribution of all ``mechanisms`` (each with noise), rounded upwards."""
+    """dp-accounting's privacy loss distribution of all ``mechanisms`` (each with noise), rounded upwards.
+
+    The last ones are kept, for whoever asks for the epsilon at many deltas.
+    """
+    return _composed(tuple(mechanisms), effort)
+
+
+@functools.lru_cache(maxsize=4)
+def _composed(mechanisms: tuple[Mechanism, ...], effort: Effort) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as library
 
     h = interval(mechanisms, effort)

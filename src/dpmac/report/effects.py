@@ -1,0 +1,124 @@
+"""What a model makes of each column, on synthetic rows: partial dependence, and what comes back of a row.
+
+Everything here asks a released model about rows that nobody is in (:mod:`dpmac.report.synthetic`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmac.report.synthetic import Array, Cells, Maker
+from dpmac.tables import Category, Schema
+
+ROWS = 200  # synthetic rows that each value is tried on
+POINTS = 21  # of a number's range
+ASKED = 600_000  # predictions at most: with very many columns fewer rows and points are tried
+MANY = 4  # outputs that are drawn at most
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Of one column the values tried, and the mean prediction (values, outputs) over synthetic rows that have each."""
+
+    column: str
+    category: bool
+    cells: Cells
+    means: Array
+
+    @property
+    def size(self) -> float:
+        """How far the column moves a prediction: largest less smallest mean, of the output that moves most."""
+        return float((self.means.max(axis=0) - self.means.min(axis=0)).max())
+
+
+@dataclass(frozen=True)
+class Effects:
+    """All columns, those that move the prediction most first; what the outputs are called, and how many rows."""
+
+    outputs: tuple[str, ...]
+    probabilities: bool
+    columns: tuple[Effect, ...]
+    rows: int
+    left_out: int = 0  # outputs that move less
+
+
+@dataclass(frozen=True)
+class WayBack:
+    """Synthetic rows before and after the code, and of each column how much of its spread comes back.
+
+    Of a number that is 1 less the mean squared error over the variance (0 at least); of a category the part of rows
+    that come back as they were, less what the commonest answer alone would have right, over the rest.
+    """
+
+    before: dict[str, Array]
+    after: dict[str, Array]
+    kept: dict[str, float]
+
+
+def effects_of(estimator: Any, maker: Maker, schema: Schema | None) -> Effects:
+    """The effect of every column on a classifier's probabilities or a regressor's values."""
+    outputs, places, probabilities = _outputs(estimator, schema)
+    count = len(maker.columns)
+    points = POINTS if count <= 40 else 5
+    rows = max(10, min(ROWS, ASKED // (count * points)))
+    base = maker.rows(rows)
+
+    def effect(name: str) -> Effect:
+        cells = maker.tried(name, points)
+        many = {other: np.tile(values, len(cells.values)) for other, values in base.items()}
+        kind = object if isinstance(maker.columns[name], Category) else np.float64
+        many[name] = np.repeat(np.array(cells.values, dtype=kind), rows)
+        found = _predictions(estimator, maker.shaped(many), probabilities)[:, places]
+        means = found.reshape(len(cells.values), rows, -1).mean(axis=1)
+        return Effect(name, isinstance(maker.columns[name], Category), cells, means)
+
+    found = sorted((effect(name) for name in maker.columns), key=lambda one: -one.size)
+    left_out = max(0, len(outputs) - MANY)
+    if left_out:  # the outputs that any column moves most
+        moved = np.max([one.means.max(axis=0) - one.means.min(axis=0) for one in found], axis=0)
+        kept = sorted(np.argsort(-moved)[:MANY].tolist())
+        outputs = tuple(outputs[k] for k in kept)
+        found = [Effect(one.column, one.category, one.cells, one.means[:, kept]) for one in found]
+    return Effects(outputs, probabilities, tuple(found), rows, left_out)
+
+
+def way_back(coder: Any, maker: Maker, rows: int = ROWS) -> WayBack:
+    """Synthetic rows to codes and back."""
+    before = maker.rows(rows)
+    made = coder.inverse_transform(coder.transform(maker.shaped(before)))
+    after = dict(made) if maker.named else {name: made[:, place] for place, name in enumerate(maker.columns)}
+    kept = {name: _kept(before[name], after[name], isinstance(maker.columns[name], Category)) for name in before}
+    return WayBack(before, after, kept)
+
+
+def _kept(before: Array, after: Array, category: bool) -> float:
+    if category:
+        right = float(np.mean([a == b for a, b in zip(before, after, strict=True)]))
+        common = max(np.unique(before.astype(str), return_counts=True)[1]) / len(before)
+        return max(0.0, (right - common) / (1 - common)) if common < 1 else right
+    middle = (float(before.min()) + float(before.max())) / 2
+    missed = np.where(np.isnan(after.astype(float)), middle, after.astype(float)) - before
+    return float(np.clip(1 - np.mean(missed**2) / max(np.var(before), 1e-300), 0, 1))
+
+
+def _outputs(estimator: Any, schema: Schema | None) -> tuple[tuple[str, ...], list[int], bool]:
+    """What the predictions are called, which of them are looked at, and whether they are probabilities.
+
+    Of two classes the positive one is enough; of several labels each is one.
+    """
+    if not hasattr(estimator, "predict_proba"):
+        return ((schema.target if schema is not None and schema.target else "prediction"),), [0], False
+    names = [str(label) for label in estimator.classes_]
+    if len(names) == 2 and getattr(estimator, "_indicator", None) is None:
+        positive = schema.positive if schema is not None else None
+        place = names.index(positive) if positive in names else 1
+        return (names[place],), [place], True
+    return tuple(names), list(range(len(names))), True
+
+
+def _predictions(estimator: Any, table: Any, probabilities: bool) -> Array:
+    found = np.asarray(estimator.predict_proba(table) if probabilities else estimator.predict(table), dtype=np.float64)
+    return found if found.ndim == 2 else found[:, None]

@@ -1,0 +1,95 @@
+"""Rows that nobody is in: drawn evenly from what is public of the columns, and from nothing else.
+
+Whatever a released model says of such rows is post-processing of it, and costs no privacy. They are not like real rows:
+columns are independent, and every value of a range is as likely as any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmac.randomness import SeededNoise
+from dpmac.tables import Category, Number, Schema
+from dpmac.tables.encoder import is_wide
+
+Array = np.ndarray[Any, Any]
+Column = Number | Category
+SEED = 1910_06924
+MISSING = "missing"
+OTHER = "any other"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Values to try in one column, and what each is called."""
+
+    values: list[Any]
+    labels: list[str]
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes tables for a fitted estimator from public descriptions of its columns.
+
+    With ``named`` rows are tables, dictionaries of columns; without, they are arrays.
+    """
+
+    columns: Mapping[str, Column]
+    named: bool
+
+    def rows(self, count: int) -> dict[str, Array]:
+        """``count`` rows, column by column; the same for the same columns, always."""
+        source = SeededNoise(SEED, "/synthetic")
+        drawn = {}
+        for place, (name, column) in enumerate(self.columns.items()):
+            u = source.spawn(f"{place}").uniform(count).numpy()
+            if isinstance(column, Category):
+                drawn[name] = np.array(column.values, dtype=object)[(u * len(column.values)).astype(int)]
+            else:
+                drawn[name] = column.low + u * (column.high - column.low)
+        return drawn
+
+    def shaped(self, table: Mapping[str, Array]) -> Any:
+        """What the estimator takes: the table itself, or an array."""
+        return dict(table) if self.named else np.stack([table[name] for name in self.columns], axis=1)
+
+    def tried(self, name: str, points: int) -> Cells:
+        """The values that a column can have: all of a category, ``points`` of a range, and none if that may be."""
+        column = self.columns[name]
+        none = [(None if isinstance(column, Category) else math.nan, MISSING)] if column.missing else []
+        if isinstance(column, Category):
+            both = [*((value, value) for value in column.values), *none]
+        else:
+            both = [*((float(value), f"{value:.4g}") for value in _range(column, points)), *none]
+        return Cells([value for value, _ in both], [label for _, label in both])
+
+
+def maker_for(estimator: Any, schema: Schema | None) -> Maker | None:
+    """A maker of rows for a fitted estimator; None if nothing public says where its columns lie."""
+    if schema is not None:
+        return Maker(schema.features, named=True)
+    given = getattr(estimator, "feature_range", None)
+    count = getattr(estimator, "n_features_in_", None)
+    if given is None or count is None:
+        return None
+    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (count,)) for end in given)
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
+    if len(set(names)) != count:
+        names = [f"column {k + 1}" for k in range(count)]
+    columns = {name: Number(float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
+    return Maker(columns, named=False)
+
+
+def _range(column: Number, points: int) -> Array:
+    """Points of a range: evenly, and evenly in its logarithm as well where the model sees that too."""
+    width = column.high - column.low
+    places = np.linspace(0.0, width, points)
+    if is_wide(column):
+        places = np.union1d(places, np.expm1(np.linspace(0.0, math.log1p(width), points)))
+    found: Array = np.clip(column.low + places, column.low, column.high)
+    return np.unique(found)
