@@ -39,7 +39,8 @@ FLOORS = [
     {"mac", "analytic", "tables"},
     {"methods"},
     {"training"},
-    {"estimators", "audit", "report", "data"},
+    {"estimators", "audit", "data"},
+    {"saving", "report"},
     {"cli"},
 ]
 

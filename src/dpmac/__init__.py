@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dpmac.nets.network import DenseNetwork, Network
     from dpmac.privacy.ledger import Ledger
     from dpmac.privacy.plan import Plan
+    from dpmac.saving import load, save
     from dpmac.tables import Schema, TableEncoder
     from dpmac.training.run import Run
     from dpmac.training.trainer import Trainer
@@ -39,6 +40,8 @@ _HOMES = {
     "Schema": "dpmac.tables",
     "TableEncoder": "dpmac.tables",
     "Trainer": "dpmac.training.trainer",
+    "load": "dpmac.saving",
+    "save": "dpmac.saving",
 }
 
 __all__ = [
@@ -57,6 +60,8 @@ __all__ = [
     "TableEncoder",
     "Trainer",
     "__version__",
+    "load",
+    "save",
 ]
 
 

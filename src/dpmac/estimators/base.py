@@ -159,7 +159,7 @@ class PrivateEstimator(OnRows):
         return table.to(self.network_.device), source
 
     def _checkpoints(self, ledger: Ledger) -> Checkpoints | None:
-        if self.checkpoint is not None and not ledger.on_disk:
+        if self.checkpoint is not None and ledger.path is None:
             fix = "a training that can be gone on with needs a ledger on the disk: give ledger='a/path'"
             raise ArgumentError("checkpoint", self.checkpoint, fix)
         return Checkpoints.at(self.checkpoint)

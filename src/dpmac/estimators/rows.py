@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,12 @@ class OnRows(Budgeted):
     privacy_: Privacy
     _bins = 12  # pieces of a numeric code
     _labels_may_be_several = False  # whether y may be a matrix, (n, labels)
+
+    def save(self, folder: str | Path, *, extra: Mapping[str, Any] | None = None) -> Path:
+        """Write the fitted model to a new folder; ``dpmac.load`` gives it back. See :func:`dpmac.saving.save`."""
+        import dpmac  # by the front door: saving is a room above this one
+
+        return dpmac.save(self, folder, extra=extra)
 
     def _encoder(self) -> TableEncoder | None:
         if self.schema is None:

@@ -102,9 +102,9 @@ class Ledger:
         return self._data_set
 
     @property
-    def on_disk(self) -> bool:
-        """Whether every release is in a file before it returns."""
-        return self._file is not None
+    def path(self) -> Path | None:
+        """The file that every release is in before it returns; None if there is none."""
+        return None if self._file is None else self._file.path
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -1,0 +1,122 @@
+"""The model card: a folder's README.md, for whoever is handed the folder and knows nothing of how it was made.
+
+It says what the estimator, the plan and the ledger say, and nothing that was read off private rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpmac.estimators import DPMACClassifier, DPMACRegressor
+from dpmac.estimators.rows import OnRows
+from dpmac.privacy import Plan, Statement
+from dpmac.tables import Category, Schema
+from dpmac.tables.columns import Column
+
+SEED = (
+    "**The seed is in this folder** (`random_state` in `dpmac.json`), and the noise can be replayed by whoever has it. "
+    "This model is for research: train again without a seed before anything leaves the house."
+)
+FILES: Mapping[str, str] = {
+    "dpmac.json": "the manifest: format, estimator, arguments, and the SHA-256 of every file below",
+    "model.safetensors": "the weights",
+    "front.safetensors": "the public map from rows to the network's inputs",
+    "schema.json": "what is publicly known of the table's columns",
+    "plan.json": "the training's public plan: rows, batch, steps, noise",
+    "ledger.jsonl": "every release from the private rows, in order",
+    "history.json": "one public record an epoch",
+    "statement.txt": "the guarantee in sentences",
+    "statement.json": "the guarantee for a machine",
+    "result.json": "what the writer of this folder added",
+    "README.md": "this card",
+}
+_MANY = 40  # columns that are listed one by one
+
+
+def card(
+    estimator: OnRows, manifest: Mapping[str, Any], statement: Statement, plan: Plan | None, schema: Schema | None
+) -> str:
+    """The card, in Markdown."""
+    title = manifest["name"] or manifest["estimator"]
+    parts = [
+        f"# {title}",
+        f"A `{manifest['estimator']}` of dpmac {manifest['dpmac']}, saved {manifest['created']}.",
+        "## What it guarantees",
+        _block(str(statement)),
+        *([SEED] if statement.seeded and statement.private and estimator.random_state is not None else []),
+        "## What it takes and gives",
+        *_inputs(estimator, schema),
+        _outputs(estimator, schema),
+        "## How to use it",
+        _block(_usage(schema is not None, hasattr(estimator, "predict"), title)),
+        *_training(plan),
+        "## What lies here",
+        "\n".join(f"- `{name}`: {FILES[name]}" for name in FILES if name in _there(manifest)),
+        "Nothing in these files is executed when they are read. A file that was cut short or edited is noticed; the "
+        "digests are no signature.",
+    ]
+    return "\n\n".join(parts)
+
+
+def _there(manifest: Mapping[str, Any]) -> set[str]:
+    return {"dpmac.json", "README.md", *manifest["files"]}
+
+
+def _block(text: str) -> str:
+    return f"```text\n{text}\n```"
+
+
+def _inputs(estimator: OnRows, schema: Schema | None) -> list[str]:
+    if schema is None:
+        scale = "as they are" if estimator.feature_range is None else f"clipped to {estimator.feature_range!r}"
+        width = getattr(estimator, "n_features_in_", "?")
+        return [f"Rows of {width} numbers, {scale}."]
+    features = list(schema.features.items())
+    lines = [f"- {_code(name)}: {_described(column)}" for name, column in features[:_MANY]]
+    more = [f"- and {len(features) - _MANY} more, in `schema.json`"] if len(features) > _MANY else []
+    what = f" of {schema.name}" if schema.name else ""
+    return [f"Rows{what} with these columns:", "\n".join([*lines, *more])]
+
+
+def _described(column: Column) -> str:
+    gone = ", may be missing" if column.missing else ""
+    if isinstance(column, Category):
+        return f"one of {', '.join(map(_code, column.values))}; any other counts as other{gone}"
+    return f"a number, clipped to {column.low:g} .. {column.high:g}{gone}"
+
+
+def _outputs(estimator: OnRows, schema: Schema | None) -> str:
+    target = "" if schema is None or schema.target is None else f" {_code(schema.target)}"
+    if isinstance(estimator, DPMACClassifier):
+        names = ", ".join(_code(name) for name in estimator.classes_.tolist())
+        if estimator._indicator is not None:
+            return f"Which of these labels a row has: {names}."
+        return f"The class{target} of a row, one of {names}, and the probability of each."
+    if isinstance(estimator, DPMACRegressor):
+        low, high = estimator.target_range_
+        return f"A number{target} within {low:g} .. {high:g}."
+    size = int(estimator._n_features_out)  # type: ignore[attr-defined]
+    return f"A code of {size} numbers, and rows from codes. Codes of private rows are private."
+
+
+def _usage(table: bool, predicts: bool, name: str) -> str:
+    rows = "a table with these columns" if table else "an array"
+    call = "model.predict(rows)" if predicts else "model.transform(rows)"
+    return f"import dpmac\n\nmodel = dpmac.load({name!r})  # this folder\n{call}  # rows: {rows}"
+
+
+def _training(plan: Plan | None) -> list[str]:
+    if plan is None:
+        return []
+    text = (
+        f"{plan.steps} steps on Poisson samples of {plan.batch_size:g} of {plan.n} rows (the expected size), noise "
+        f"multiplier {plan.noise_multiplier:.4g}."
+    )
+    return ["## How it was trained", text]
+
+
+def _code(text: Any) -> str:
+    """A name from a table within backticks, on one line: without those that it has itself."""
+    plain = str(text).replace("`", "'")
+    return f"`{plain if plain.isprintable() else ascii(plain)}`"

@@ -1,0 +1,154 @@
+"""A model's folder: written whole, opened with every file checked, and read back piece by piece or as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dpmac
+from dpmac.estimators.rows import OnRows
+from dpmac.nets import Activation
+from dpmac.privacy import Ledger, Plan
+from dpmac.saving.card import card
+from dpmac.saving.manifest import FORMAT, NAME, check_files, digest_of, read_json, read_manifest, reading, sealed
+from dpmac.saving.states import (
+    arguments_of,
+    check_whole,
+    history_from,
+    history_of,
+    plain_state,
+    plan_from,
+    restored,
+    run_of,
+    write_model,
+)
+from dpmac.saving.writing import whole_folder, write_json, write_text
+from dpmac.tables import Schema
+from dpmac.training.run import Record
+
+
+def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None = None) -> Path:
+    """Write a fitted estimator to a new ``folder``, from which :func:`load` gives it back, bit for bit.
+
+    The folder is there whole or not at all. One that exists must be empty, but for ``job.json`` and ``checkpoint...``
+    of a running train. ``extra``, plain values for JSON, goes into ``result.json``. What is written is public or was
+    released. A seed (``random_state``) is kept as well, and the model card then warns of it; an argument that is an
+    object of your own is kept by its name alone, and an activation of your own must be handed to :func:`load`.
+    """
+    check_whole(estimator)
+    where = Path(folder).absolute()
+    where = where.resolve() if where.exists() else where
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "dpmac": dpmac.__version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "name": where.name or None,
+        "estimator": type(estimator).__name__,
+        "arguments": arguments_of(estimator),
+        "fitted": plain_state(estimator),
+    }
+    run, statement, schema = run_of(estimator), estimator.privacy_.statement(), _schema_of(estimator)
+    plan = None if run is None else run.plan
+    with whole_folder(where) as beside:
+        write_model(estimator, beside)
+        estimator.privacy_.ledger.save(beside / "ledger.jsonl")
+        if run is not None:
+            write_json(beside / "plan.json", run.plan.to_dict())
+            write_json(beside / "history.json", history_of(run))
+        if schema is not None:
+            schema.save(beside / "schema.json")
+        write_json(beside / "statement.json", statement.to_dict())
+        write_text(beside / "statement.txt", str(statement))
+        if extra is not None:
+            write_json(beside / "result.json", dict(extra))
+        manifest["files"] = {path.name: digest_of(path) for path in sorted(beside.iterdir())}
+        write_text(beside / "README.md", card(estimator, manifest, statement, plan, schema))
+        manifest["files"]["README.md"] = digest_of(beside / "README.md")
+        (beside / NAME).write_bytes(sealed(manifest))
+    return Path(folder)
+
+
+def load(folder: str | Path, *, activations: Sequence[Activation] = ()) -> Any:
+    """The estimator that was saved to ``folder``: it predicts as the fitted one did, bit for bit.
+
+    Nothing is executed from the files. One that is missing, cut short, edited or another's is a FileNotFoundError or a
+    ValueError that names it. ``activations`` of your own are in a file by their names alone: hand them in. The ledger
+    that the arguments name is not touched until ``fit`` is called; ``privacy_.ledger`` is a copy to look at.
+    """
+    return open_folder(folder).estimator(activations=activations)
+
+
+def open_folder(folder: str | Path) -> RunFolder:
+    """A model's folder whose format is known and whose every listed file is the one that was written."""
+    where = Path(folder)
+    manifest = read_manifest(where)
+    check_files(where, manifest["files"])
+    return RunFolder(where, manifest)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """What :func:`open_folder` found. Pieces are read when they are asked for."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    def estimator(self, *, activations: Sequence[Activation] = ()) -> Any:
+        """The fitted estimator."""
+        ledger, plan, history = self.ledger(), self.plan(), self.history()
+        with reading(self.path / NAME):
+            return restored(self.manifest, self.path, ledger, plan, history, activations)
+
+    def plan(self) -> Plan | None:
+        """The training's plan; None of a model in closed form."""
+        found = self._json("plan.json")
+        if found is None:
+            return None
+        with reading(self.path / "plan.json"):
+            return plan_from(found)
+
+    def ledger(self) -> Ledger:
+        """Every release that the statement composes, in memory and read only."""
+        with reading(self.path / "ledger.jsonl"):
+            return Ledger.read(self.path / "ledger.jsonl")
+
+    def history(self) -> list[Record]:
+        """One public record an epoch; empty for a model in closed form."""
+        found = self._json("history.json")
+        with reading(self.path / "history.json"):
+            return [] if found is None else history_from(found)
+
+    def statement(self) -> dict[str, Any]:
+        """The guarantee, as ``statement.json`` has it."""
+        found: dict[str, Any] = read_json(self.path / "statement.json")
+        return found
+
+    def schema(self) -> Schema | None:
+        """What is publicly known of the table; None of a model of arrays."""
+        found = self._json("schema.json")
+        if found is None:
+            return None
+        with reading(self.path / "schema.json"):
+            return Schema.from_dict(found)
+
+    def evaluation(self) -> dict[str, Any] | None:
+        """Scores on rows that the user called public, if ``evaluation.json`` is there; no digest speaks for it."""
+        path = self.path / "evaluation.json"
+        if not path.exists() and not path.is_symlink():
+            return None
+        found = read_json(path)
+        with reading(path):
+            if not isinstance(found, dict):
+                raise ValueError("it is no object")
+        return found
+
+    def _json(self, name: str) -> Any:
+        return read_json(self.path / name) if name in self.manifest["files"] else None
+
+
+def _schema_of(estimator: OnRows) -> Schema | None:
+    given = estimator.schema
+    return given if given is None or isinstance(given, Schema) else Schema.from_dict(given)

@@ -1,0 +1,204 @@
+"""Fitted estimators as plain torch modules: raw rows in, predictions out, front and all; nothing of dpmac is needed.
+
+The same operations in the same order as the estimators', so that the answers are the same; tests hold the two against
+each other. A table's rows go in as codes (``TableEncoder.codes``): text has no place in a module.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dpmac.checks import ArgumentError
+from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor
+from dpmac.estimators.rows import OnRows
+from dpmac.methods import ClosedFormAutoencoder
+from dpmac.nets.fronts import Affine, Front, ToRange
+from dpmac.tables import Category, Number, TableEncoder
+from dpmac.tables.columns import Column
+from dpmac.tables.encoder import CODE, is_wide
+
+
+class Table(nn.Module):
+    """:class:`TableEncoder` without slices that are written into: every column's inputs, side by side."""
+
+    def __init__(self, encoder: TableEncoder) -> None:
+        super().__init__()
+        self.columns = tuple(encoder.schema.features.values())
+        self.bins = encoder.bins
+
+    def forward(self, rows: Tensor) -> Tensor:
+        found = [self._column(column, rows[:, place : place + 1]) for place, column in enumerate(self.columns)]
+        return torch.cat(found, dim=1)
+
+    def _column(self, column: Column, code: Tensor) -> Tensor:
+        there = ~(torch.isnan(code) | torch.isinf(code))
+        known = torch.where(there, code, torch.zeros_like(code))  # what is computed of NaN is not the same everywhere
+        flag = [(~there).to(code.dtype)] if column.missing else []
+        if isinstance(column, Category):
+            listed = (known >= 0) & (known < column.other) & (known == torch.floor(known))
+            place = torch.where(listed, known, torch.full_like(known, float(column.other)))
+            hot = (place == torch.arange(column.other + 1, dtype=code.dtype)) & there
+            return torch.cat([hot.to(code.dtype), *flag], dim=1)
+        return torch.cat([*self._pieces(column, known, there), *flag], dim=1)
+
+    def _pieces(self, column: Number, value: Tensor, there: Tensor) -> list[Tensor]:
+        above = value.clamp(column.low, column.high) - column.low
+        places = [above / (column.high - column.low)]
+        if is_wide(column):
+            places.append(torch.log1p(above) / math.log1p(column.high - column.low))
+        nothing = torch.zeros_like(value)
+        found = []
+        for place in (place.clamp(0.0, 1.0) for place in places):
+            found.append(torch.where(there, 2 * place - 1, nothing))
+            if self.bins:
+                pieces = ((self.bins * place - torch.arange(self.bins, dtype=value.dtype)).clamp(0.0, 1.0) - 0.5) * CODE
+                found.append(torch.where(there, pieces, nothing))
+        return found
+
+
+class Range(nn.Module):
+    """:class:`ToRange`."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, front: ToRange) -> None:
+        super().__init__()
+        self.register_buffer("low", front.low.cpu().clone())
+        self.register_buffer("high", front.high.cpu().clone())
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return torch.clamp(2 * (rows.double() - self.low) / (self.high - self.low) - 1, -1, 1)
+
+    def back(self, inputs: Tensor) -> Tensor:
+        return (inputs.double().clamp(-1, 1) + 1) / 2 * (self.high - self.low) + self.low
+
+
+class Linear(nn.Module):
+    """(rows - centre) * scale @ components^T, and back: a linear code, with random features of it for what is left."""
+
+    centre: Tensor
+    components: Tensor
+    spread: Tensor
+    frequency: Tensor
+    phase: Tensor
+    decoder: Tensor
+
+    def __init__(self, components: Tensor, centre: Tensor, model: ClosedFormAutoencoder | None = None) -> None:
+        super().__init__()
+        self.register_buffer("components", components.cpu().clone())
+        self.register_buffer("centre", centre.cpu().clone())
+        self.features = 0
+        if model is not None and model.decoder is not None:
+            self.features = model.choices.features
+            for name in ("frequency", "phase", "decoder"):
+                self.register_buffer(name, getattr(model, name).cpu().clone())
+            self.register_buffer("spread", model.spread().cpu())
+
+    def encode(self, inputs: Tensor) -> Tensor:
+        return (inputs - self.centre) @ self.components.transpose(0, 1)
+
+    def decode(self, codes: Tensor) -> Tensor:
+        out = codes @ self.components
+        if self.features:
+            waves = torch.cos((codes / self.spread) @ self.frequency + self.phase) * math.sqrt(2.0 / self.features)
+            out = out + waves @ self.decoder.transpose(0, 1)
+        return out + self.centre
+
+
+class Halves(nn.Module):
+    """A network cut at its code."""
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def encode(self, inputs: Tensor) -> Tensor:
+        codes: Tensor = self.first(inputs)
+        return codes
+
+    def decode(self, codes: Tensor) -> Tensor:
+        inputs: Tensor = self.second(codes)
+        return inputs
+
+
+class Predictor(nn.Module):
+    """Rows to the probabilities of classes ("softmax", "sigmoid") or to a number within a range."""
+
+    def __init__(self, front: nn.Module | None, network: nn.Module, ending: str, limits: tuple[float, float]) -> None:
+        super().__init__()
+        self.front, self.network, self.ending, self.limits = front, network, ending, limits
+
+    def forward(self, rows: Tensor) -> Tensor:
+        dtype = next(self.network.parameters()).dtype
+        inputs = rows if self.front is None else self.front(rows).float()  # as the network was trained
+        u: Tensor = self.network(inputs.to(dtype))
+        if self.ending == "softmax":
+            return torch.softmax(u, dim=1)
+        if self.ending == "sigmoid":
+            return torch.sigmoid(u)
+        low, high = self.limits
+        return torch.clamp((u[:, 0] + 1) / 2, 0, 1) * (high - low) + low
+
+
+class Coding(nn.Module):
+    """Rows to their codes, and to what the codes give back."""
+
+    def __init__(self, front: nn.Module | None, model: Linear | Halves) -> None:
+        super().__init__()
+        self.front, self.model = front, model
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        dtype = next(iter(self.model.state_dict().values())).dtype
+        inputs = (rows if self.front is None else self.front(rows)).to(dtype)
+        codes = self.model.encode(inputs)
+        again = self.model.decode(codes)
+        return codes, self.front.back(again) if isinstance(self.front, Range) else again
+
+
+def plain_module(estimator: OnRows, *, single: bool = False) -> nn.Module:
+    """The whole estimator as a torch module; behind the front in double precision, as it predicts, or ``single``."""
+    front = _plain_front(estimator.front_)
+    made: nn.Module
+    if isinstance(estimator, DPMACClassifier):
+        ending = "softmax" if estimator._indicator is None else "sigmoid"  # whichever the loss of one label a row
+        made = Predictor(front, _network(estimator), ending, (0.0, 1.0))
+    elif isinstance(estimator, DPMACRegressor):
+        made = Predictor(front, _network(estimator), "number", estimator.target_range_)
+    elif isinstance(estimator, DPMACPCA):
+        made = Coding(front, Linear(estimator.pca_.components, estimator.pca_.centre))
+    else:
+        assert isinstance(estimator, DPMACAutoencoder)
+        closed = estimator.autoencoder_
+        made = Coding(front, Halves(*(h.cpu() for h in estimator._halves())) if closed is None else _linear(closed))
+    if single:
+        for name, part in made.named_children():
+            if name != "front":
+                part.float()
+    return made.eval().requires_grad_(False)
+
+
+def _network(estimator: Any) -> nn.Module:
+    module: nn.Module = estimator.network_.plain().cpu().double()
+    return module
+
+
+def _linear(model: ClosedFormAutoencoder) -> Linear:
+    front = model.choices.front
+    if not isinstance(front, Affine) or not bool((front.scale == 1).all()):
+        raise ArgumentError("estimator", front, "this autoencoder has a front of your own: export its parts yourself")
+    return Linear(model.pca.components, front.centre, model)
+
+
+def _plain_front(front: Front | None) -> nn.Module | None:
+    if front is None:
+        return None
+    if isinstance(front, TableEncoder):
+        return Table(front)
+    if isinstance(front, ToRange):
+        return Range(front)
+    raise ArgumentError("estimator", front.kind, "this front cannot be exported: export behind a schema or a range")

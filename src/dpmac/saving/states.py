@@ -1,0 +1,247 @@
+"""What a fitted estimator keeps, and how it comes back: one entry for each class in :data:`KEPT`.
+
+A fit leaves released and public numbers only: weights, a front, the plan, the ledger, the history. Plain values go into
+the manifest under "fitted", by the attribute's name; the rest has files of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from dpmac.checks import ArgumentError
+from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Privacy, PrivateEstimator
+from dpmac.estimators.rows import OnRows
+from dpmac.methods.pca import ReleasedPCA
+from dpmac.nets import Activation, Network
+from dpmac.nets.fronts import Front, load_front, save_front
+from dpmac.privacy import Ledger, Mechanism, Plan
+from dpmac.saving.closed_form import load_closed_form, moved, moved_pca, save_closed_form
+from dpmac.saving.manifest import reading
+from dpmac.saving.plain import OwnObjectError, packed, unpacked
+from dpmac.training import Run
+from dpmac.training.run import Record
+
+MODEL, FRONT = "model.safetensors", "front.safetensors"
+EVERYWHERE = ("n_features_in_", "feature_names_in_")  # the second where columns have names
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Plain attributes of a class, and what must be true of them and the model for the two to belong together."""
+
+    attributes: tuple[str, ...]
+    agrees: Callable[[Any], bool]
+
+
+def _labels_agree(model: Any) -> bool:
+    units: tuple[int, ...] = model.network_.output_shape
+    return model.classes_.shape == units and (model._indicator is None or isinstance(model._indicator, np.dtype))
+
+
+def _code_agrees(model: Any) -> bool:
+    if model.autoencoder_ is None:
+        return bool(model.code_size_ in model.network_.sizes)
+    return bool(model.code_size_ == len(model.autoencoder_.pca.components))
+
+
+KEPT: dict[type[OnRows], Kept] = {
+    DPMACClassifier: Kept(("classes_", "_indicator", "calibration_"), _labels_agree),
+    DPMACRegressor: Kept(("target_range_", "residual_std_"), lambda m: m.network_.output_shape == (1,)),
+    DPMACAutoencoder: Kept(("code_size_", "method_"), _code_agrees),
+    DPMACPCA: Kept(
+        ("n_components_", "explained_variance_", "explained_variance_ratio_"),
+        lambda m: m.n_components_ == len(m.pca_.components),
+    ),
+}
+
+
+def kind_named(name: Any) -> type[OnRows]:
+    """The estimator of that name, among those that can be saved."""
+    return {kind.__name__: kind for kind in KEPT}[name]
+
+
+# --- out --------------------------------------------------------------------------------------------------------------
+
+
+def check_whole(estimator: Any) -> None:
+    """Raise unless ``estimator`` is one of ours, fitted to the end."""
+    if type(estimator) not in KEPT:
+        fix = f"give a fitted {', '.join(kind.__name__ for kind in KEPT)}: of a class of your own no file has the code"
+        raise ArgumentError("estimator", type(estimator).__name__, fix)
+    needed = ("privacy_", *KEPT[type(estimator)].attributes)
+    missing = [name for name in needed if not hasattr(estimator, name)]
+    if missing:
+        raise NotFittedError(f"this {type(estimator).__name__} has no {missing[0]}: fit it first, to the end")
+
+
+def plain_state(estimator: OnRows) -> dict[str, Any]:
+    """The manifest's "fitted": plain attributes, and delta and notes of the guarantee."""
+    names = [name for name in (*EVERYWHERE, *KEPT[type(estimator)].attributes) if hasattr(estimator, name)]
+    found: dict[str, Any] = {}
+    for name in names:
+        value = getattr(estimator, name)
+        try:
+            found[name] = packed({"dtype": value.str} if isinstance(value, np.dtype) else value)
+        except OwnObjectError as error:
+            fix = "labels must be numbers, texts or bools to be kept in a file"
+            raise ArgumentError(name, str(error), fix) from None
+    return {**found, "delta": estimator.privacy_.delta, "notes": list(estimator.privacy_.notes)}
+
+
+def arguments_of(estimator: OnRows) -> dict[str, Any]:
+    """The constructor's arguments in plain values. An object of the user's own is kept by its name alone."""
+    found: dict[str, Any] = {}
+    for name, value in estimator.get_params(deep=False).items():
+        if isinstance(value, Ledger):
+            # a ledger with a file is that file, and one in memory stays behind
+            found[name] = {"ledger": None} if value.path is None else packed(value.path)
+            continue
+        try:
+            found[name] = packed(value)
+        except OwnObjectError as error:
+            found[name] = {"own": str(error)}
+    return found
+
+
+def write_model(estimator: Any, folder: Path) -> None:
+    """The weights, and the front if there is one."""
+    if isinstance(estimator, DPMACPCA):
+        estimator.pca_.save(folder / MODEL)
+    elif getattr(estimator, "autoencoder_", None) is not None:
+        save_closed_form(estimator.autoencoder_, folder / MODEL)
+    else:
+        estimator.network_.save(folder / MODEL)
+    if estimator.front_ is not None:
+        save_front(estimator.front_, folder / FRONT)
+
+
+def run_of(estimator: Any) -> Run | None:
+    """The training that the model came from; None of one in closed form."""
+    closed = isinstance(estimator, DPMACPCA) or getattr(estimator, "autoencoder_", None) is not None
+    return None if closed else estimator.run_
+
+
+def history_of(run: Run) -> list[dict[str, Any]]:
+    """Records in plain JSON, which has no word for a number that is not finite: such ones go as text."""
+
+    def number(value: float) -> float | str:
+        return float(value) if np.isfinite(value) else str(float(value))
+
+    return [
+        {
+            **asdict(record),
+            "released_norms": [number(norm) for norm in record.released_norms],
+            "metrics": {name: number(value) for name, value in record.metrics.items()},
+        }
+        for record in run.history
+    ]
+
+
+# --- back -------------------------------------------------------------------------------------------------------------
+
+
+def history_from(raw: list[dict[str, Any]]) -> list[Record]:
+    return [
+        Record(
+            int(one["step"]),
+            float(one["epoch"]),
+            float(one["lr"]),
+            [float(norm) for norm in one["released_norms"]],
+            {name: float(value) for name, value in one["metrics"].items()},
+        )
+        for one in raw
+    ]
+
+
+def plan_from(raw: Mapping[str, Any]) -> Plan:
+    before = tuple(Mechanism(**one) for one in raw["before"])
+    names = ("n", "batch_size", "steps", "noise_multiplier", "delta")
+    return Plan(**{name: raw[name] for name in names}, before=before)
+
+
+def arguments_from(kind: type[OnRows], raw: Mapping[str, Any], ledger: Ledger, own: Sequence[Activation]) -> Any:
+    """The constructor's arguments; one that was kept by its name alone is a text, which ``fit`` will ask to replace."""
+    unknown = sorted(set(raw) - set(kind._get_param_names()))
+    if unknown:
+        raise ValueError(f"{kind.__name__} has no argument {unknown[0]!r} in this version")
+    named = {act.name: act for act in own}
+    found: dict[str, Any] = {}
+    for name, value in raw.items():
+        match value:
+            case {"ledger": None}:
+                found[name] = ledger  # a copy, which refuses to go on: what it held goes on elsewhere
+            case {"own": str(text)}:
+                found[name] = None if name == "random_state" else text
+            case _:
+                found[name] = unpacked(value, named)
+    return found
+
+
+def restored(
+    manifest: Mapping[str, Any],
+    folder: Path,
+    ledger: Ledger,
+    plan: Plan | None,
+    history: list[Record],
+    activations: Sequence[Activation],
+) -> OnRows:
+    """The fitted estimator. Errors in the manifest are raised as they come; those in files name them."""
+    kind, fitted = kind_named(manifest["estimator"]), manifest["fitted"]
+    estimator: Any = kind(**arguments_from(kind, manifest["arguments"], ledger, activations))
+    for name in (*EVERYWHERE, *KEPT[kind].attributes):
+        if name in fitted or name not in EVERYWHERE:
+            setattr(estimator, name, unpacked(fitted[name]))
+    if isinstance(estimator, DPMACClassifier) and estimator._indicator is not None:
+        estimator._indicator = np.dtype(estimator._indicator["dtype"])
+    listed: Any = manifest["files"]
+    front = None
+    if FRONT in listed:
+        with reading(folder / FRONT):
+            front = load_front(folder / FRONT)
+    estimator.privacy_ = Privacy(ledger, float(fitted["delta"]), tuple(fitted["notes"]))
+    with reading(folder / MODEL):
+        _put_in(estimator, folder / MODEL, front, plan, history, activations)
+    if not KEPT[kind].agrees(estimator):
+        raise ValueError("what was fitted and the model do not belong together")
+    return estimator  # type: ignore[no-any-return]
+
+
+def _put_in(
+    estimator: Any,
+    path: Path,
+    front: Front | None,
+    plan: Plan | None,
+    history: list[Record],
+    activations: Sequence[Activation],
+) -> None:
+    """The model from its file, on the device that the arguments name, or on the CPU where there is no such device."""
+    device = _device_of(estimator)
+    if isinstance(estimator, DPMACPCA):
+        estimator.front_ = front
+        pca = moved_pca(ReleasedPCA.load(path), device)
+        estimator.pca_, estimator.mean_ = pca, pca.centre.cpu().numpy()
+        estimator.components_ = pca.components.cpu().numpy()
+        return
+    if plan is None:
+        estimator.front_, estimator.autoencoder_ = front, moved(load_closed_form(path), device)
+        return
+    if isinstance(estimator, DPMACAutoencoder):
+        estimator.autoencoder_ = None
+    assert isinstance(estimator, PrivateEstimator)
+    network, privacy = Network.load(path, activations).to(device), estimator.privacy_
+    run = Run(network, history, privacy.ledger, plan, privacy.notes, None if front is None else front.to(device))
+    estimator.run_, estimator.front_, estimator.network_ = run, run.front, network
+    estimator.history_, estimator.plan_ = history, plan
+
+
+def _device_of(estimator: Any) -> Any:
+    try:
+        return estimator._device()
+    except ArgumentError:
+        return "cpu"

@@ -1,0 +1,95 @@
+"""A folder that is there whole, or not at all: everything is written and synced beside its place, then moved there."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dpmac.checks import ArgumentError
+from dpmac.saving.manifest import FILES, NAME
+
+TAKEN = "there is something in this folder already, and nothing is written over it: give a new one"
+
+
+def check_free(folder: str | Path) -> None:
+    """Raise unless a model may be saved to ``folder``: nothing is there, or nothing but a running train's own files.
+
+    Those are ``job.json`` and ``checkpoint...``. Beside a job, files of a save that was interrupted (no manifest) may
+    be written over too.
+    """
+    where = Path(folder)
+    if not where.exists() and not where.is_symlink():
+        return
+    if not where.is_dir():
+        raise ArgumentError("folder", str(where), "a file is there already: give a new folder")
+    there = {path.name for path in where.iterdir()}
+    own = {name for name in there if name == "job.json" or name.startswith("checkpoint")}
+    unfinished = there & set(FILES) if "job.json" in there and NAME not in there else set()
+    if there - own - unfinished:
+        raise ArgumentError("folder", str(where), TAKEN)
+
+
+@contextmanager
+def whole_folder(where: Path) -> Iterator[Path]:
+    """A folder to write into, which becomes ``where`` at the end; after any error nothing has become of it.
+
+    Into a folder that exists the files are moved one by one, the manifest last: without it, it is no model.
+    """
+    check_free(where)
+    where.parent.mkdir(parents=True, exist_ok=True)
+    beside = _beside(where)
+    try:
+        yield beside
+        for path in beside.iterdir():
+            sync(path)
+        sync(beside)
+        if where.exists() and any(where.iterdir()):
+            for path in sorted(beside.iterdir(), key=lambda path: path.name == NAME):
+                path.replace(where / path.name)
+            beside.rmdir()
+            sync(where)
+        else:
+            if where.exists():
+                where.rmdir()  # an empty one; not every system renames over it
+            beside.rename(where)
+        sync(where.parent)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+def _beside(where: Path) -> Path:
+    for count in itertools.count():
+        beside = where.parent / f".{where.name}.{os.getpid()}.{count}.part"
+        try:
+            beside.mkdir()
+        except FileExistsError:
+            continue
+        return beside
+    raise AssertionError("unreachable")
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of names where the system can, is on the disk."""
+    if path.is_dir() and os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, content: Any) -> None:
+    write_text(path, json.dumps(content, indent=1, allow_nan=False))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Text with Unix line ends, whatever the system, so that a digest is of the same bytes everywhere."""
+    path.write_bytes(f"{text}\n".encode())
