@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-long test-all lint types bench bench-tables reproduce clean
+.PHONY: help demo test test-long test-all lint types bench bench-tables reproduce docs clean
 help:            ## list the targets
 	@awk -F ':.*## *' '/^[a-z-]+:.*##/ { printf "%-12s%s\n", $$1, $$2 }' Makefile
 
@@ -17,6 +17,10 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) install -q -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) install -q -c constraints.txt -e '.[docs]'
 	@touch $@
 
 demo: $(VENV)/.installed   ## train a private classifier on bundled data and show what it costs
@@ -52,5 +56,8 @@ bench-tables: $(VENV)/.installed-dev ## private models on real tables, beside DP
 reproduce: $(VENV)/.installed ## the paper's tables and figures, 10 runs of both presets (hours on a CPU; resumable)
 	$(BIN)/python -m reproduction all --runs 10 --preset both --out runs/reproduce
 
+docs: $(VENV)/.installed-docs ## the documentation, strictly, into site/ (open site/index.html; behind `python -m http.server` it can be searched)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:           ## remove the environment and what the commands wrote
-	rm -rf $(VENV) runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) runs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -21,7 +21,11 @@ from dpmac.training import progress
 RUN_FILES = {"model.safetensors", "front.safetensors", "ledger.jsonl", "plan.json", "history.json", "result.json"} | {
     "statement.txt",
     "statement.json",
+    "dpmac.json",
+    "README.md",
+    "report.html",
 }
+OF_A_TABLE = {"schema.json", "evaluation.json"}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +65,7 @@ def test_people_are_shown_with_ranking_log_loss_and_reliability(people):
 
 def test_the_run_folder_holds_a_model_that_works_and_a_ledger_that_adds_up(people):
     _, folder = people
-    assert {path.name for path in folder.iterdir()} == RUN_FILES | {"reliability.png", "curves.png"}
+    assert {path.name for path in folder.iterdir()} == RUN_FILES | OF_A_TABLE | {"reliability.png", "curves.png"}
     for picture in ("reliability.png", "curves.png"):
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
     statement = json.loads((folder / "statement.json").read_text())
@@ -80,6 +84,8 @@ def test_the_run_folder_holds_a_model_that_works_and_a_ledger_that_adds_up(peopl
     right = outputs.softmax(dim=1)[:, 1].double().mean()
     said = sum(b["rows"] * b["predicted"] for b in result["reliability"]) / 2000
     assert float(right) == pytest.approx(said, abs=1e-5)  # calibrated: what was shown is what was saved
+    again = dpmac.load(folder).predict_proba(table.test)[:, 1].mean()
+    assert again == pytest.approx(said, abs=1e-9)
 
 
 def test_the_settings_are_the_defaults(people):
@@ -121,7 +127,7 @@ def test_a_real_start_offline_without_matplotlib_and_pandas(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "No plots: matplotlib is not installed" in done.stdout
     (folder,) = (tmp_path / "out").iterdir()
-    assert {path.name for path in folder.iterdir()} == RUN_FILES
+    assert {path.name for path in folder.iterdir()} == RUN_FILES | OF_A_TABLE
     assert json.loads((folder / "statement.json").read_text())["epsilon"] <= 1.0
 
 

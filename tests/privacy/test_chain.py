@@ -6,6 +6,7 @@ import json
 import resource
 import subprocess
 import sys
+import threading
 from itertools import pairwise
 
 import pytest
@@ -197,3 +198,59 @@ def _release(epsilon):
     from dpmac.privacy.accounting import calibrate
 
     return Mechanism(calibrate(lambda s: [Mechanism(s)], epsilon, 1e-5))
+
+
+def test_four_threads_on_one_ledger_leave_it_whole(tmp_path):
+    """Found in review: each computed its digest before the other's line was there."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    threads = [threading.Thread(target=lambda: [ledger.append(STEP) for _ in range(15)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(Ledger.load(tmp_path / "ledger.jsonl")) == len(ledger) == 60
+
+
+def test_a_fork_cannot_go_on_with_a_ledger_in_memory(monkeypatch, tmp_path):
+    memory, disk = Ledger(), Ledger(tmp_path / "ledger.jsonl")
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="fork"):
+        memory.append(STEP)
+    disk.append(STEP)
+
+
+def test_a_header_that_would_switch_the_checks_off_is_refused(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    filled(path)
+    lines = path.read_text().splitlines()
+    for first in ('{"format": "dpmac-ledger-1"}', lines[0].replace('"000000000004"', '"-00000000001"')):
+        path.write_text("".join(line + "\n" for line in (first, *lines[1:3])))
+        with pytest.raises(ValueError, match=r"ledger\.jsonl"):
+            Ledger.load(path)
+
+
+def test_a_link_to_a_ledger_stays_a_link(tmp_path):
+    old = {"label": "training step", "noise_multiplier": 1.5, "sample_rate": 0.1, "seeded": False, "scales": {}}
+    real, link = tmp_path / "ledger.jsonl", tmp_path / "link.jsonl"
+    real.write_text(json.dumps({"format": "dpmac-ledger-1"}) + "\n" + json.dumps(old) + "\n")
+    link.symlink_to(real)
+    Ledger.load(link).append(STEP)
+    assert link.is_symlink()
+    assert len(Ledger.load(real)) == 2
+
+
+def test_an_interruption_inside_a_write_leaves_a_ledger_that_goes_on(tmp_path, monkeypatch):
+    ledger = filled(tmp_path / "ledger.jsonl")
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", lambda _handle: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            ledger.append(STEP)
+    ledger.append(STEP)
+    assert Ledger.load(tmp_path / "ledger.jsonl").entries == ledger.entries
+    assert len(ledger) == 5
+
+
+def test_what_a_crash_leaves_before_the_header_is_begun_anew(tmp_path):
+    (tmp_path / "ledger.jsonl").touch()
+    Ledger.at(tmp_path / "ledger.jsonl").append(STEP)
+    assert len(Ledger.load(tmp_path / "ledger.jsonl")) == 1

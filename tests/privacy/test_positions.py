@@ -14,9 +14,20 @@ from doorway import ask
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmac.privacy import Normalise, Partition, PerLayerClip, PositionPart, positions
+from dpmac.privacy import (
+    BrokenPromiseError,
+    Ledger,
+    Normalise,
+    Partition,
+    PerLayerClip,
+    PositionPart,
+    PrivateRows,
+    Query,
+    positions,
+    release,
+)
 from dpmac.privacy.bounds import SLACK
-from dpmac.randomness import SeededNoise
+from dpmac.randomness import SeededNoise, SystemNoise
 
 each_way = pytest.mark.parametrize("way", ["gram", "built"])
 
@@ -237,3 +248,21 @@ def test_it_goes_through_the_door_within_its_promise():
     clipped = (shares * ((1 - SLACK) * 0.5 / lengths).clamp(max=1.0)[:, None, None]).sum(dim=0)
     exact = ask(bound.promise([Partition("a", (2, 3))]), parts, rows=rows, sigma=0.0)["a"]
     assert torch.allclose(exact, clipped, atol=1e-9)
+
+
+def test_negative_factors_do_not_hide_a_share_from_the_door():
+    """Found in review: a norm below 0 passed the check."""
+    ones = torch.ones(8, 1, 1, dtype=torch.float64)
+    part = PositionPart(ones, ones, torch.full((8,), -1e6, dtype=torch.float64))
+    assert (part.norms() >= 1e6).all()
+    query = Query(
+        "q", (Partition("w", (1, 1), 1.0),), lambda x: [PositionPart(ones, ones, -1e6 * x.flatten().double())]
+    )
+    with pytest.raises(BrokenPromiseError):
+        release(
+            PrivateRows(torch.ones(8, 1)).everything(),
+            query,
+            noise_multiplier=1.0,
+            source=SystemNoise(),
+            ledger=Ledger(),
+        )

@@ -101,11 +101,20 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
     with pytest.raises(ArgumentError, match="another training"):
         other.fit(problem.x, problem.y, Ledger.load(tmp_path / "ledger"), Checkpoints(tmp_path / "kept"))
     same, _ = trainer_of()
-    with pytest.raises(ArgumentError, match="lacks releases"):
+    with pytest.raises(ArgumentError, match="not the ledger"):
+        same.fit(problem.x, problem.y, Ledger(tmp_path / "another"), Checkpoints(tmp_path / "kept"))
+    with pytest.raises(ArgumentError, match="needs a ledger on the disk"):
         same.fit(problem.x, problem.y, Ledger(), Checkpoints(tmp_path / "kept"))
     path = tmp_path / "kept" / "checkpoint.safetensors"
     raw = path.read_bytes()
-    for damaged in (raw[: len(raw) // 2], raw[:4], b"", raw.replace(b"dpmac-checkpoint-1", b"dpmac-checkpoint-9")):
+    flipped = raw[:-3] + bytes([raw[-3] ^ 0x40]) + raw[-2:]
+    for damaged in (
+        raw[: len(raw) // 2],
+        raw[:4],
+        b"",
+        raw.replace(b"dpmac-checkpoint-1", b"dpmac-checkpoint-9"),
+        flipped,
+    ):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"checkpoint\.safetensors"):
             same.fit(problem.x, problem.y, Ledger.load(tmp_path / "ledger"), Checkpoints(tmp_path / "kept"))
@@ -116,17 +125,20 @@ def test_only_a_seeded_release_is_made_again_without_being_paid_for_again():
     from dpmac.privacy import Entry
 
     ledger = Ledger()
-    for entry in (Entry("a", 1.0, 0.5, seeded=True), Entry("b", 1.0, 0.5)):
-        ledger.append(entry)
-    again = ledger.replaying(0)
+    with ledger.noting(run="mine"):
+        for entry in (Entry("a", 1.0, 0.5, seeded=True), Entry("b", 1.0, 0.5)):
+            ledger.append(entry)
+    with ledger.noting(run="another's"):
+        ledger.append(Entry("c", 1.0, 0.5, seeded=True))
+    again = ledger.replaying("mine", 0)
     again.append(Entry("a", 1.0, 0.5, seeded=True))
-    with pytest.raises(RuntimeError, match="release 2"):
+    with pytest.raises(RuntimeError, match="'b'"):
         again.append(Entry("b", 1.0, 0.5))
-    with pytest.raises(RuntimeError, match="release 1"):
-        ledger.replaying(0).append(Entry("a", 2.0, 0.5, seeded=True))
-    again = ledger.replaying(2)
-    again.append(Entry("c", 1.0, 0.5))
-    assert [e.label for e in ledger.entries] == ["a", "b", "c"]
+    with pytest.raises(RuntimeError, match="'a'"):
+        ledger.replaying("mine", 0).append(Entry("a", 2.0, 0.5, seeded=True))
+    again = ledger.replaying("mine", 2)
+    again.append(Entry("c", 1.0, 0.5, seeded=True))  # another run's is not taken for it
+    assert [e.label for e in ledger.entries] == ["a", "b", "c", "c"]
 
 
 def rows(n=400):

@@ -1,40 +1,34 @@
-"""The command ``dpmac``. Nothing heavy is imported before a command runs, so ``--help`` is instant."""
+"""The command ``dpmac``. This module imports nothing, so that an interruption is told in one line from the start."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
-import typer
+INTERRUPTED = 130
 
-from dpmac.cli import budget, data, demo, reproduce, version
-from dpmac.cli.text import flowing
 
-app = typer.Typer(
-    name="dpmac",
-    help="Train neural networks on data about people, and prove what they can leak.\n\n"
-    "Start with [bold]dpmac demo[/bold]; plan your own run with [bold]dpmac budget[/bold].",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for command in (demo.demo, budget.budget, version.version):
-    app.command(command.__name__, help=flowing(command.__doc__))(command)
-app.command("reproduce", help=flowing(reproduce.reproduce.__doc__), context_settings=reproduce.FORWARDED)(
-    reproduce.reproduce
-)
-app.add_typer(data.data_app, name="data")
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from dpmac.cli.commands import app
+
+        return app
+    raise AttributeError(f"module 'dpmac.cli' has no attribute {name!r}")
 
 
 def main() -> None:
-    """Entry point: bad arguments end with one clear line and exit code 2, never a traceback."""
-    from dpmac.checks import ArgumentError
-
+    """Entry point: an error ends with one clear line and the exit code that :mod:`dpmac.cli.ending` says."""
     try:
-        app()
-    except ArgumentError as error:
-        sys.stderr.write(f"dpmac: {error}\n")
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("dpmac: interrupted\n")
-        sys.exit(130)
+        from dpmac.cli.ending import notes
+
+        with notes():
+            sys.modules[__name__].app()
+    except (KeyboardInterrupt, SystemExit) as error:
+        if isinstance(error, KeyboardInterrupt) or (type(error) is SystemExit and error.code == INTERRUPTED):
+            sys.stderr.write("dpmac: interrupted\n")  # typer ends without a word
+            sys.exit(INTERRUPTED)
+        raise
+    except Exception as error:
+        from dpmac.cli.ending import end
+
+        end(error)

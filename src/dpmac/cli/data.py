@@ -15,7 +15,8 @@ from dpmac.cli.text import flowing
 data_app = typer.Typer(
     name="data",
     help="Public datasets to try the package on: list them, fetch them, find them.\n\n"
-    "Looked for in $DPMAC_DATA, the user's cache and Debian's package folder; every file is checked by its SHA-256.",
+    "Looked for in $DPMAC_DATA, the user's cache and Debian's package folder; every file is checked by its SHA-256.\n\n"
+    "[bold]Example[/bold]\n\n  dpmac data list",
     no_args_is_help=True,
     rich_markup_mode="rich",
     add_completion=False,
@@ -26,7 +27,12 @@ Name = Annotated[str, typer.Argument(help="adult, digits, mnist, fashion-mnist o
 
 
 def list_() -> None:
-    """Show every dataset: its rows, what it is, and where it was found or how to get it. Downloads nothing."""
+    """Show every dataset: its rows, what it is, and where it was found or how to get it. Downloads nothing.
+
+    [bold]Example[/bold]
+
+      dpmac data list
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -94,6 +100,36 @@ def path(name: Name) -> None:
         typer.echo(str(find(name)))
 
 
+def write(
+    folder: Annotated[Path, typer.Argument(help="Folder for the files; made if it is not there.")] = Path(),
+) -> None:
+    """Write the table that comes with this package (UCI Adult) as files to try the commands on.
+
+    people.csv (8,000 rows to train on), new-people.csv (2,000 others) and people.schema.json, what is publicly known of
+    its columns. Files that are there already are left alone.
+
+    [bold]Example[/bold]
+
+      dpmac data write
+    """
+    from dpmac.checks import ArgumentError
+    from dpmac.data import load_table
+    from dpmac.tables.files import csv_text
+
+    with clear_errors():
+        table = load_table()
+    texts = {"people.csv": csv_text(table.train), "new-people.csv": csv_text(table.test)}
+    for name in (*texts, "people.schema.json"):
+        if (folder / name).exists():
+            raise ArgumentError("folder", str(folder / name), "it is there already: give another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, "utf-8")
+        typer.echo(str(folder / name))
+    table.schema.save(folder / "people.schema.json")
+    typer.echo(str(folder / "people.schema.json"))
+
+
 @contextmanager
 def clear_errors() -> Iterator[None]:
     """A dataset that cannot be had ends with the ways to get it and exit code 2, never a traceback."""
@@ -106,5 +142,5 @@ def clear_errors() -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
-for name, command in (("list", list_), ("fetch", fetch), ("path", path)):
+for name, command in (("list", list_), ("fetch", fetch), ("path", path), ("write", write)):
     data_app.command(name, help=flowing(command.__doc__))(command)

@@ -42,6 +42,7 @@ def show(console: Console, epsilon: float, settings: dict[str, Any]) -> Shown:
     import numpy as np
 
     from dpmac.cli.data import clear_errors
+    from dpmac.cli.scores import evaluation_of
     from dpmac.data import load_table
 
     with clear_errors():
@@ -72,7 +73,8 @@ def show(console: Console, epsilon: float, settings: dict[str, Any]) -> Shown:
         "base_rate": float(happened.mean()),
         "base_rate_log_loss": base.log_loss,
     }
-    return Shown(private, result, draw)
+    test = evaluation_of(private, table.schema, table.test, f"the test rows of {table.name}", public=True)
+    return Shown(private, result, draw, test)
 
 
 def _introduce(console: Console, table: TableOfPeople) -> None:

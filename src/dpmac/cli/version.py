@@ -6,7 +6,12 @@ import typer
 
 
 def version() -> None:
-    """Print the versions that a result depends on."""
+    """Print the versions that a result depends on.
+
+    [bold]Example[/bold]
+
+      dpmac version
+    """
     import platform
     from importlib.metadata import version as installed
 

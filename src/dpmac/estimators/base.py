@@ -27,6 +27,7 @@ from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.nets import Activation, DenseNetwork, Loss, Network
 from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Plan, PrivateRows, Unbounded
+from dpmac.privacy.plan import STEP
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import Schema
 from dpmac.training import Run, Trainer
@@ -111,7 +112,9 @@ class PrivateEstimator(OnRows):
         ledger = Ledger.at(self.ledger)
         checkpoints = self._checkpoints(ledger)
         found = ledger if checkpoints is None else checkpoints.before(ledger)  # as the run finds, or once found, it
-        own = self._plan(len(x), schedule_for(len(x)), after, found)
+        # what others released since counts against a total as well
+        others = ledger if checkpoints is None else ledger.of_others(checkpoints.run)
+        own = self._plan(len(x), schedule_for(len(x)), after, others)
         usual = self._usual(own)
         plan = replace(own, before=found.mechanisms())
         front = self._front(x.shape[1])
@@ -150,7 +153,8 @@ class PrivateEstimator(OnRows):
                 notes=notes,
             )
             self.run_: Run = trainer.fit(table, ledger=ledger, checkpoints=checkpoints)
-        self._after_made = len(ledger) > len(found) + plan.steps
+        self._run = "" if checkpoints is None else checkpoints.run
+        self._after_made = any(e.label != STEP for e in ledger.entries if self._run and e.run == self._run)
         self.front_ = self.run_.front
         self.network_ = self.run_.model
         self.history_ = self.run_.history
@@ -172,7 +176,8 @@ class PrivateEstimator(OnRows):
         """
         if self._after_made:
             warnings.warn(f"the {what} was interrupted before, and is left out", RuntimeWarning, stacklevel=3)
-        with handing_over(self.run_.ledger):
+        ledger = self.run_.ledger
+        with handing_over(ledger), ledger.noting(run=self._run or None):
             yield not self._after_made
         checkpoints = Checkpoints.at(self.checkpoint)
         if checkpoints is not None:

@@ -118,18 +118,19 @@ def trusted(mechanisms: Sequence[Mechanism], delta: float) -> tuple[Accountant, 
     return ("pld", delta - spare) if delta > 10 * spare else ("rdp", delta)
 
 
-def with_room(mechanisms: Sequence[Mechanism], delta: float) -> tuple[list[Mechanism], float]:
-    """What to account for in place of samples that may find no room, and at which delta.
+def with_room(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[list[Mechanism], float]]:
+    """What to account for in place of samples that may find no room, and at which delta: every one is an upper bound.
 
     How many *other* places a step draws has the same law for both of two neighbouring tables, and is independent of all
     else: given these numbers, either every step has room (and is the plain mechanism), or some step has not, which has
     the chance P, the sum of all ``overflow``, at most. A divergence of mixtures of one law is at most the
     mixture of the divergences, so delta(epsilon) is at most that of the plain mechanisms plus P. Where P would be more
-    than a tenth of delta, each such release counts as one of sensitivity 2, which it is at worst.
+    than a tenth of delta, there is another bound: each such release is one of sensitivity 2 at worst.
     """
     chance = math.fsum(m.count * m.overflow for m in mechanisms) * (1.0 + 1e-12)
+    plain = ([replace(m, overflow=0.0) for m in mechanisms], delta - chance)
     if delta > 10 * chance:
-        return [replace(m, overflow=0.0) for m in mechanisms], delta - chance
+        return [plain]
 
     def worst(m: Mechanism) -> Mechanism:
         if m.overflow == 0:
@@ -137,7 +138,8 @@ def with_room(mechanisms: Sequence[Mechanism], delta: float) -> tuple[list[Mecha
         half = m.noise_multiplier / 2
         return replace(m, noise_multiplier=half if half >= MIN_MULTIPLIER else 0.0, overflow=0.0)
 
-    return [worst(m) for m in mechanisms], delta
+    doubled = ([worst(m) for m in mechanisms], delta)
+    return [plain, doubled] if delta - chance >= MIN_DELTA else [doubled]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -151,7 +153,14 @@ def _cost(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant,
         raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
     if not released:
         return 0.0
-    released, delta = with_room(released, delta)
+    if any(m.noise_multiplier == 0 for m in released):
+        return math.inf
+    return min(_plain_cost(some, left, accountant, effort) for some, left in with_room(released, delta))
+
+
+def _plain_cost(released: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> float:
+    # a rate so near 1 is taken for 1, which costs no less: the grids lose their footing there
+    released = [replace(m, sample_rate=1.0) if m.sample_rate > 1.0 - 1e-12 else m for m in released]
     if any(m.noise_multiplier == 0 for m in released):
         return math.inf
     if accountant == "pld":

@@ -5,8 +5,8 @@
     {"label": "training step", ..., "chain": "9f..."}
 
 A line that is edited, dropped, doubled or moved breaks the chain; lines cut off at the end are missed by the header's
-count. This notices accidents, old copies and hasty hands. It is no signature: whoever rewrites the whole file on
-purpose can make a new chain.
+count. This notices accidents and hasty hands. It is no signature: whoever rewrites the whole file on purpose can make
+a new chain; and an old copy that is put back whole is noticed only by whoever kept the last digest (a checkpoint does).
 
 A line is on the disk before :meth:`LedgerFile.append` returns; the header's count follows it, and never runs ahead. So
 a crash can leave a line that the header does not count yet (it counts all the same), or a torn last line (whose release
@@ -55,9 +55,10 @@ class Header:
 class LedgerFile:
     """An open ledger file, which only this object may write: another writer is noticed and refused."""
 
-    def __init__(self, path: Path, header: Header, size: int, count: int, head: str, *, renew: bool = False) -> None:
+    def __init__(self, path: Path, header: Header, size: int, heads: list[str], *, renew: bool = False) -> None:
         self.path, self.header = path, header
-        self._size, self._count, self._head, self._to_renew = size, count, head, renew
+        self._size, self._to_renew = size, renew
+        self.heads = heads  # the digest after every line, the header's root first
         self._torn: int | None = None  # where a torn last line begins
 
     @classmethod
@@ -74,7 +75,7 @@ class LedgerFile:
             fix = "a ledger is already there: use Ledger.load to continue it"
             raise ArgumentError("path", str(path), fix) from None
         sync_folder(path.parent)
-        return cls(path, header, len(header.line()), 0, header.root())
+        return cls(path, header, len(header.line()), [header.root()])
 
     @classmethod
     def open(cls, path: Path) -> tuple[LedgerFile, list[dict[str, Any]]]:
@@ -87,13 +88,15 @@ class LedgerFile:
         if first.get("format") != FORMAT and not old:
             raise ValueError(f"{path} is not a dpmac ledger: its first line is not a {FORMAT} header")
         header = Header("", "") if old else _header(path, first, lines[0])
-        found, head = _checked_lines(path, lines[1:], header, old)
-        if rest and (more := _last(rest, head, old)) is not None:  # only the newline is missing: the payment counts
+        found, heads = _checked_lines(path, lines[1:], header, old)
+        if (
+            rest and (more := _last(rest, heads[-1], old)) is not None
+        ):  # only the newline is missing: the payment counts
             found.append(more)
-            head = head if old else str(more["chain"])
+            heads.append(heads[-1] if old else str(more["chain"]))
         _check_count(path, header, found)
         renew = old or b"\r\n" in raw  # some editor's line ends: no header can be overwritten in place there
-        file = cls(path, header, len(raw), len(found), head, renew=renew)
+        file = cls(path, header, len(raw), heads, renew=renew)
         if rest:
             file._torn = len(whole) + 1 if len(found) == len(lines) - 1 else len(raw)
         return file, [{key: value for key, value in line.items() if key != "chain"} for line in found]
@@ -102,12 +105,10 @@ class LedgerFile:
         """Add lines and wait until they are on the disk; if that fails, the file is left as it was."""
         if self._to_renew:
             self._renew()
-        head, text = self._head, b"" if self._torn != self._size or self._torn is None else b"\n"
+        heads, text = list[str](), b"" if self._torn != self._size or self._torn is None else b"\n"
         for line in lines:
-            head = _digest(head, line)
-            text += json.dumps({**line, "chain": head}, allow_nan=False).encode() + b"\n"
-        count = self._count + len(lines)
-        header = replace(self.header, entries=count, head=head)
+            heads.append(_digest(heads[-1] if heads else self.heads[-1], line))
+            text += json.dumps({**line, "chain": heads[-1]}, allow_nan=False).encode() + b"\n"
         with self.path.open("r+b", buffering=0) as handle, _locked(handle):
             if handle.seek(0, os.SEEK_END) != self._size:
                 raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
@@ -117,35 +118,39 @@ class LedgerFile:
                 handle.seek(start)
                 _write_all(handle, text)
                 os.fsync(handle.fileno())
-            except OSError:
+            except BaseException:  # a full disk, or Ctrl-C: nothing was released yet
                 handle.truncate(start)
                 self._size, self._torn = start, start if text.startswith(b"\n") else None
                 raise
+            self._torn, self._size = None, start + len(text)
+            self.heads += heads
             handle.seek(0)
-            _write_all(handle, header.line())
-        self._torn, self._size = None, start + len(text)
-        self._count, self._head = count, head
+            _write_all(handle, replace(self.header, entries=len(self.heads) - 1, head=self.heads[-1]).line())
 
     def _renew(self) -> None:
         """Write a file of version 0.1, which has no chain, in today's format, and put it in the old one's place."""
         if self.path.stat().st_size != self._size:
             raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
         _, lines = LedgerFile.open(self.path)
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        place = self.path.resolve()  # a link stays one
+        beside = place.with_name(f"{place.name}.{os.getpid()}.new")
         fresh = LedgerFile.begin(beside, self.header.data_set, self.header.created)
         if lines:
             fresh.append(*lines)
-        beside.replace(self.path)
-        sync_folder(self.path.parent)
-        self.header, self._size, self._count, self._head = fresh.header, fresh._size, fresh._count, fresh._head
+        beside.replace(place)
+        sync_folder(place.parent)
+        self.header, self._size, self.heads = fresh.header, fresh._size, fresh.heads
         self._to_renew, self._torn = False, None
 
 
-def _checked_lines(path: Path, lines: list[bytes], header: Header, old: bool) -> tuple[list[dict[str, Any]], str]:
-    """All whole lines, their chain followed from the header's root; and the last digest."""
+def _checked_lines(path: Path, lines: list[bytes], header: Header, old: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """All whole lines, their chain followed from the header's root; and the digest after each."""
     found, head = [], header.root()
+    heads = [head]
     for number, raw in enumerate(lines, start=2):
         line = _parsed(path, number, raw)
+        if old and "chain" in line:
+            raise ValueError(f"{path}, line {number}: chained, in a file whose header says that there is no chain")
         if not old:
             head = _digest(head, {key: value for key, value in line.items() if key != "chain"})
             if line.get("chain") != head:
@@ -153,14 +158,13 @@ def _checked_lines(path: Path, lines: list[bytes], header: Header, old: bool) ->
             if number - 1 == header.entries and head != header.head:
                 raise ValueError(f"{path}, line {number}: not the line that the header counted last")
         found.append(line)
-    return found, head
+        heads.append(head)
+    return found, heads
 
 
 def _check_count(path: Path, header: Header, lines: list[dict[str, Any]]) -> None:
     if len(lines) < header.entries:
-        raise ValueError(
-            f"{path} was cut, or is an old copy: its header counts {header.entries} releases, but it has {len(lines)}"
-        )
+        raise ValueError(f"{path} was cut: its header counts {header.entries} releases, but it has {len(lines)}")
 
 
 def _last(rest: bytes, head: str, old: bool) -> dict[str, Any] | None:
@@ -180,7 +184,7 @@ def _header(path: Path, first: Mapping[str, Any], raw: bytes) -> Header:
         header = Header(str(first["data_set"]), str(first["created"]), int(first["entries"]), str(first["head"]))
     except (KeyError, ValueError):
         raise ValueError(f"{path}, line 1: damaged (no whole header)") from None
-    if header.line() != raw + b"\n" or (header.entries == 0 and header.head != header.root()):
+    if header.line() != raw + b"\n" or header.entries < 0 or (header.entries == 0 and header.head != header.root()):
         raise ValueError(f"{path}, line 1: edited (not as this package writes it)")
     return header
 

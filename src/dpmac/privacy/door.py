@@ -208,7 +208,7 @@ def _check_promise(parts: Sequence[Part], partitions: Sequence[Partition], scale
         )
         true = near / (1.0 + SINGLE_ROOM)
         norms = torch.maximum(norms, torch.hypot(true + SINGLE_ROOM * true.max(), exact))
-    if not bool((norms <= 1.0 - SLACK / 2).all()):  # also catches NaN
+    if not bool(((norms >= 0.0) & (norms <= 1.0 - SLACK / 2)).all()):  # also catches NaN
         raise BrokenPromiseError(
             f"an example exceeds the bound promised for {[p.name for p in partitions]}; nothing was released. "
             "This is a bug in the bound, not in your data: please report it"

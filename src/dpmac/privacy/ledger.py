@@ -9,6 +9,8 @@ model it went into.
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,7 +25,7 @@ from dpmac.privacy.sampling import NO_ROOM
 from dpmac.privacy.statement import Statement
 
 _NUMBERS = ("noise_multiplier", "sample_rate", "overflow")
-_WORDS = ("label", "date", "purpose", "model")
+_WORDS = ("label", "date", "purpose", "model", "run")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Entry:
     date: str = field(default="", compare=False)  # when, in UTC; the ledger fills in what is empty here
     purpose: str = ""
     model: str = ""
+    run: str = field(default="", compare=False)  # which training it is of, where that can be gone on with
 
     def mechanism(self) -> Mechanism:
         return Mechanism(self.noise_multiplier, self.sample_rate, 1, self.label, self.overflow)
@@ -54,15 +57,16 @@ class Entry:
             "date": self.date,
             "purpose": self.purpose,
             "model": self.model,
+            "run": self.run,
         }
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Entry:
         """Read back what :meth:`to_dict` wrote; a line with a missing or strange field is refused, never guessed.
 
-        Version 0.1 wrote no ``overflow`` (it had room for all but one sample in 2**80), date, purpose or model.
+        Version 0.1 wrote no ``overflow`` (it had room for all but one sample in 2**80), date, purpose, model or run.
         """
-        old = {"overflow": 0.0 if raw["sample_rate"] == 1 else NO_ROOM, "date": "", "purpose": "", "model": ""}
+        old = {"overflow": 0.0 if raw["sample_rate"] == 1 else NO_ROOM, **dict.fromkeys(_WORDS[1:], "")}
         raw = {**old, **raw}
         if set(raw) != {*_NUMBERS, *_WORDS, "seeded", "scales"}:
             raise ValueError(f"its fields are {sorted(raw)}")
@@ -88,8 +92,8 @@ class Ledger:
             raise ArgumentError("data_set", data_set, "give the name of the data set as a text")
         self._entries: list[Entry] = []
         self._data_set = data_set
-        self._noted = ("", "")  # purpose and model of what is released now
-        self._copied = False
+        self._noted: dict[str, str] = {}  # purpose, model and run of what is released now
+        self._copied, self._process, self._lock = False, os.getpid(), threading.Lock()
         self._file = None if path is None else LedgerFile.begin(Path(path), data_set, _now())
 
     @property
@@ -111,23 +115,24 @@ class Ledger:
 
     def append(self, entry: Entry) -> None:
         """Record a release, dated. The line is on the disk when this returns."""
-        if self._copied:
+        if self._copied or (self._file is None and self._process != os.getpid()):
             raise RuntimeError(
-                "this ledger came out of a pickle (another process, a saved model): what it recorded would be lost to "
-                "the one it was copied from. Give the path of a file as the ledger, or work in one process"
+                "this ledger came out of a pickle or a fork (another process, a saved model): what it recorded would "
+                "be lost to the one it was copied from. Give the path of a file as the ledger, or work in one process"
             )
         entry.mechanism()  # refuses numbers the accountant could not read, before anything is kept
-        purpose, model = self._noted
-        dated = replace(entry, date=_now(), purpose=entry.purpose or purpose, model=entry.model or model)
-        if self._file is not None:
-            self._file.append(dated.to_dict())
-        self._entries.append(dated)
+        noted = {word: said for word, said in self._noted.items() if not getattr(entry, word)}
+        dated = replace(entry, date=_now(), **noted)  # type: ignore[arg-type]
+        with self._lock:  # threads may share a ledger
+            if self._file is not None:
+                self._file.append(dated.to_dict())
+            self._entries.append(dated)
 
     @contextmanager
-    def noting(self, *, purpose: str = "", model: str = "") -> Iterator[None]:
+    def noting(self, *, purpose: str | None = None, model: str | None = None, run: str | None = None) -> Iterator[None]:
         """Write down, with everything that is released inside, what it was for and which model it went into."""
-        before = self._noted
-        self._noted = (purpose, model)
+        before, said = self._noted, {"purpose": purpose, "model": model, "run": run}
+        self._noted = {**before, **{word: text for word, text in said.items() if text is not None}}
         try:
             yield
         finally:
@@ -135,17 +140,30 @@ class Ledger:
 
     def until(self, count: int) -> Ledger:
         """The first ``count`` entries, to look at."""
+        return self._view(self._entries[:count])
+
+    def of_others(self, run: str) -> Ledger:
+        """Everything but the releases of one run, to look at."""
+        return self._view([entry for entry in self._entries if entry.run != run])
+
+    def _view(self, entries: list[Entry]) -> Ledger:
         view = Ledger(data_set=self._data_set)
-        view._entries, view._copied = self._entries[:count], True
+        view._entries, view._copied = entries, True
         return view
 
-    def replaying(self, start: int) -> Ledger:
-        """For a seeded run that makes its releases from entry ``start`` on again: those are not written twice.
+    def head(self, count: int) -> str | None:
+        """The digest of the first ``count`` lines of the file; None if it has fewer, or there is no file."""
+        heads = [] if self._file is None else self._file.heads
+        return heads[count] if count < len(heads) else None
 
-        The same seed on the same rows gives the same numbers, and nothing new is learned from them. Each must be
-        seeded and be the release that was recorded; what goes beyond those is recorded as ever.
+    def replaying(self, run: str, done: int) -> Ledger:
+        """For a seeded run that makes its releases after the first ``done`` again: those are not written twice.
+
+        The same seed on the same rows gives the same numbers, and nothing new is learned from them. Each must be a
+        seeded one of that ``run`` and be the release that was recorded; what goes beyond those is recorded as ever.
+        That the rows are the same is the caller's word: a seeded run protects nobody anyway.
         """
-        return _Replayed(self, start)
+        return _Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
 
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """What was released, equal releases counted together."""
@@ -220,6 +238,8 @@ class Ledger:
             return cls(data_set=data_set)
         if not isinstance(where, Ledger | str | Path):
             raise ArgumentError("ledger", where, "give a Ledger, the path of one, or None")
+        if isinstance(where, str | Path) and Path(where).is_file() and not Path(where).stat().st_size:
+            Path(where).unlink()  # what a crash leaves before the header is written: it holds nothing
         if isinstance(where, str | Path) and not Path(where).exists():
             return cls(where, data_set)
         found = where if isinstance(where, Ledger) else cls.load(where)
@@ -230,7 +250,11 @@ class Ledger:
 
     def __getstate__(self) -> dict[str, Any]:
         """A ledger in memory that comes out of a pickle is a copy, and says so if anyone wants to go on with it."""
-        return {**self.__dict__, "_copied": self._copied or self._file is None}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        return {**kept, "_copied": self._copied or self._file is None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
         """Itself: what is spent is spent once, and a copy of whoever holds a ledger (``clone``) goes on with it."""
@@ -244,22 +268,21 @@ class Ledger:
 class _Replayed(Ledger):
     """What :meth:`Ledger.replaying` gives."""
 
-    def __init__(self, whole: Ledger, start: int) -> None:
+    def __init__(self, whole: Ledger, recorded: list[Entry]) -> None:
         super().__init__(data_set=whole.data_set)
-        self._whole, self._next = whole, start
+        self._whole, self._recorded, self._next = whole, recorded, 0
 
     def append(self, entry: Entry) -> None:
-        recorded = self._whole._entries
-        if self._next >= len(recorded):
+        if self._next >= len(self._recorded):
             self._whole.append(entry)
-        else:
-            made = recorded[self._next]
-            same = made.mechanism() == entry.mechanism() and dict(made.scales) == dict(entry.scales)
-            if not (same and made.seeded and entry.seeded):
-                raise RuntimeError(
-                    f"release {self._next + 1} of the ledger is not the one that this run makes again: were its "
-                    "arguments changed?"
-                )
+            return
+        made = self._recorded[self._next]
+        same = made.mechanism() == entry.mechanism() and dict(made.scales) == dict(entry.scales)
+        if not (same and made.seeded and entry.seeded):
+            raise RuntimeError(
+                f"the ledger's {made.label!r} of {made.date} is not the release that this run makes again: were its "
+                "arguments changed?"
+            )
         self._next += 1
 
 

@@ -53,7 +53,7 @@ class PositionPart:
         way = _gram if self.by_gram else _built
         found = [way(*pair) for pair in self._slices(each)]
         norms = torch.cat(found) if found else self.left.new_zeros(0, dtype=torch.float64)
-        return norms if self.factors is None else torch.where(self.factors == 0, 0.0, norms * self.factors)
+        return norms if self.factors is None else torch.where(self.factors == 0, 0.0, norms * self.factors.abs())
 
     def scaled(self, factors: Tensor) -> PositionPart:
         fresh = factors.double()

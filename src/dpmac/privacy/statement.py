@@ -54,25 +54,29 @@ class Statement:
         """The statement, one sentence or list item a line."""
         if not self.mechanisms:
             return ["Nothing was released, so nothing was spent: epsilon = 0."]
-        if not self.private:
+        if not self.private or math.isinf(self.epsilon):
             lines = [
-                "NOT PRIVATE: at least one release was made without noise, so no epsilon holds.",
+                f"NOT PRIVATE: at least one release was made {'with too little' if self.private else 'without'} noise, "
+                "so no epsilon holds.",
                 "Do not publish this model as differentially private.",
             ]
         else:
             lines = [
                 *([SEEDED_LINE] if self.seeded else []),
                 f"{'With unpredictable noise the model would be' if self.seeded else 'The released model is'} "
-                f"({round_up(self.epsilon)}, {self.delta:.10g})-differentially private: "
-                f"epsilon = {round_up(self.epsilon)} at delta = {self.delta:.10g}.",
+                f"({round_up(self.epsilon)}, {not_less(self.delta)})-differentially private: "
+                f"epsilon = {round_up(self.epsilon)} at delta = {not_less(self.delta)}.",
                 f"Unit of privacy: {UNIT}.",
                 self._accountant(),
             ]
         lines += ["Mechanisms, all composed in the figure above:", *(f"  - {m.describe()}" for m in self.mechanisms)]
         return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in (*self.notes, *NOT_COVERED))]
 
+    def _kind(self) -> str:
+        return trusted(*with_room(self.mechanisms, self.delta)[0])[0]
+
     def _accountant(self) -> str:
-        if trusted(*with_room(self.mechanisms, self.delta))[0] == "rdp":
+        if self._kind() == "rdp":
             return (
                 f"Accountant: the moments accountant (RDP, {accountant_version()}); at so small a delta, after so many "
                 "releases, privacy loss distributions would be lost in rounding."
@@ -94,7 +98,7 @@ class Statement:
             "epsilon_rdp": finite(self.epsilon_rdp),
             "delta": self.delta,
             "unit": UNIT,
-            "accountant": f"{trusted(*with_room(self.mechanisms, self.delta))[0].upper()}, {accountant_version()}",
+            "accountant": f"{self._kind().upper()}, {accountant_version()}",
             "seeded": self.seeded,
             "mechanisms": [
                 {
@@ -118,3 +122,9 @@ def round_up(epsilon: float, digits: int = 4) -> str:
     if not math.isfinite(epsilon):
         return str(epsilon)
     return str(Decimal(epsilon).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING))
+
+
+def not_less(delta: float) -> str:
+    """Ten digits of ``delta``, or all of them where ten would be less than it is."""
+    short = f"{delta:.10g}"
+    return short if float(short) >= delta else repr(delta)

@@ -34,6 +34,11 @@ _BLOCK = 16
 _ZEROS = memoryview(bytes(8 * CHUNK))  # what is enciphered: of zeros, counter mode leaves the stream itself
 
 
+def fresh_name() -> str:
+    """A name that nothing else has, for telling things apart; not for noise."""
+    return os.urandom(8).hex()
+
+
 def fresh_key() -> bytes:
     """256 bits from the operating system. The only place from which a private draw gets its randomness."""
     return os.urandom(32)

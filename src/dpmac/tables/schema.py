@@ -20,6 +20,8 @@ Task = Literal["classification", "regression"]
 _KEYS = ("name", "about", "task", "target", "columns", "positive")
 _FIELDS = {"number": ("kind", "low", "high", "missing"), "category": ("kind", "values", "missing")}
 _KINDS = "'number' (with low and high) or 'category' (with values)"
+_RANGE = "its public range, low and high, as a code book has it and not as the rows do"
+_VALUES = "its public values, a list, as a code book has them and not as the rows do"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,17 +124,28 @@ class Schema:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Schema:
         """A schema from plain values. Unknown keys, wrong kinds and contradictions are errors that name the key."""
+        if isinstance(raw, Mapping):  # "_help" and the like are notes of whoever wrote the file
+            raw = {key: value for key, value in raw.items() if not str(key).startswith("_")}
         _check_keys("schema", raw, _KEYS, ("columns",))
         if not isinstance(raw["columns"], Mapping):
             raise ArgumentError("columns", raw["columns"], "give an object: a name and a description for each column")
         columns = {name: _column(f"columns.{name}", described) for name, described in raw["columns"].items()}
-        return cls(columns, **{key: raw[key] for key in _KEYS if key in raw and key != "columns"})
+        return cls(columns, **{key: raw[key] for key in _KEYS if raw.get(key) is not None and key != "columns"})
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a JSON file; an error names the file, the key, the value and the fix."""
+        raw = cls.read(path)
         try:
-            return cls.from_dict(json.loads(Path(path).read_text("utf-8"), object_pairs_hook=_each_once))
+            return cls.from_dict(raw)
+        except ArgumentError as error:
+            raise ArgumentError(f"{path}: {error.name}", error.value, error.fix) from None
+
+    @staticmethod
+    def read(path: str | Path) -> Any:
+        """What a JSON file holds, finished or not: see :func:`unfinished`."""
+        try:
+            return json.loads(Path(path).read_text("utf-8"), object_pairs_hook=_each_once)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: {error.name}", error.value, error.fix) from None
         except ValueError as error:
@@ -166,6 +179,23 @@ class Schema:
         return cls(columns, target, positive, name=name, about=about)
 
 
+def unfinished(raw: Any) -> dict[str, str]:
+    """The columns of a schema's plain values that still have a null where a public fact is needed, and what to write.
+
+    A template (``dpmac schema init``) has such nulls: ranges and values are never copied from rows.
+    """
+    found: dict[str, str] = {}
+    columns = raw.get("columns") if isinstance(raw, Mapping) else None
+    for name, column in columns.items() if isinstance(columns, Mapping) else ():
+        if not isinstance(column, Mapping):
+            continue
+        kind = column.get("kind", "")
+        gone = [key for key in _FIELDS.get(str(kind), ("kind",)) if key != "missing" and column.get(key, 0) is None]
+        if gone:
+            found[name] = {"number": _RANGE, "category": _VALUES}.get(str(kind), f"its kind, {_KINDS}")
+    return found
+
+
 def _column(where: str, raw: Any) -> Column:
     """One column from its description; ``where`` is its key in errors."""
     if not isinstance(raw, Mapping):
@@ -173,6 +203,11 @@ def _column(where: str, raw: Any) -> Column:
     kind = raw.get("kind")
     if not isinstance(kind, str) or kind not in _FIELDS:
         raise ArgumentError(f"{where}.kind", kind, f"give {_KINDS}{did_you_mean(kind, _FIELDS)}")
+    raw = {key: value for key, value in raw.items() if value is not None or key in _FIELDS[kind]}  # a template's nulls
+    for key in _FIELDS[kind]:
+        if key in raw and raw[key] is None:
+            fix = _RANGE if kind == "number" else _VALUES
+            raise ArgumentError(f"{where}.{key}", None, f"this is not filled in yet: write {fix}")
     _check_keys(where, raw, _FIELDS[kind], _FIELDS[kind][:-1])
     given = {key: value for key, value in raw.items() if key != "kind"}
     try:

@@ -7,11 +7,14 @@ compute anyway; an unseeded one has nothing to keep.
 The ledger knows more than the checkpoint: it holds every release, also those after the last checkpoint, whose results
 died with the process. They are paid for and stay so. A seeded run makes them again (the same noise on the same rows
 gives the same numbers), so that it ends where it would have ended, bit for bit. An unseeded one cannot, and leaves them
-out: it makes the releases that are left of its plan, and the budget holds.
+out: it makes the releases that are left of its plan, and the budget holds. Which releases are this run's, the ledger
+says: each carries the run's name. What an estimator releases after the training (a calibration) is left out if the
+process was killed in the midst of it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -19,10 +22,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from dpmac.checks import ArgumentError, number
 from dpmac.nets.files import read_tensors, write_tensors
 from dpmac.privacy import Ledger
 from dpmac.privacy.chain import sync_folder
+from dpmac.randomness.streams import fresh_name
 from dpmac.training.trees import packed, unpacked
 
 FORMAT = "dpmac-checkpoint-1"
@@ -44,6 +51,7 @@ class Checkpoints:
         self._every = number("every", every, "give a number of seconds, at least 0", low=0.0, high=1e9)
         self._keep = keep
         self._last, self._took = time.monotonic(), 0.0
+        self._run: str | None = None
 
     @property
     def path(self) -> Path:
@@ -55,10 +63,20 @@ class Checkpoints:
             return None
         header, tensors = read_tensors(self.path, FORMAT, "a dpmac checkpoint")
         try:
+            if header["digest"] != _digest(header["state"], tensors):
+                raise ValueError("its digest is another")
             found: dict[str, Any] = unpacked(header["state"], tensors)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"{self.path} does not hold a whole checkpoint ({error})") from None
         return found
+
+    @property
+    def run(self) -> str:
+        """The name of this training in the ledger: that of the checkpoint, or a fresh one."""
+        if self._run is None:
+            saved = self.read()
+            self._run = fresh_name() if saved is None else str(saved["run"])
+        return self._run
 
     def due(self) -> bool:
         """Whether it is time for the next one."""
@@ -71,10 +89,9 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         tensors: dict[str, Any] = {}
         tree = packed(state, tensors)
-        json.dumps(tree, allow_nan=False)
         beside = self.folder / f"{NAME}.{os.getpid()}.new"
         try:
-            write_tensors(beside, {"format": FORMAT, "state": tree}, tensors)
+            write_tensors(beside, {"format": FORMAT, "state": tree, "digest": _digest(tree, tensors)}, tensors)
             with beside.open("rb") as handle:
                 os.fsync(handle.fileno())
             beside.replace(self.path)
@@ -96,15 +113,33 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Remove the checkpoint, and the folder if nothing else is in it."""
+        self._run = None
         self.path.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
     def before(self, ledger: Ledger) -> Ledger:
-        """The ledger as the training found it when it began, to look at; all of it if there is no checkpoint."""
+        """The ledger as the training found it when it began, to look at; all of it if there is no checkpoint.
+
+        The checkpoint knows two digests of the ledger's chain, of when it began and of when it was written: another
+        ledger, or an older copy of this one, is refused.
+        """
         saved = self.read()
-        begun = len(ledger) if saved is None else int(saved["ledger"])
-        if begun > len(ledger):
-            fix = f"it had {begun} releases when the run of {self.path} began: give that ledger"
-            raise ArgumentError("ledger", ledger, fix)
-        return ledger.until(begun)
+        if saved is None:
+            return ledger
+        for count, head in saved["heads"]:
+            if ledger.head(count) != head:
+                fix = (
+                    f"it is not the ledger that the run of {self.path} wrote to, or an older copy of it: give that one"
+                )
+                raise ArgumentError("ledger", ledger, fix)
+        return ledger.until(int(saved["ledger"]))
+
+
+def _digest(tree: Any, tensors: Mapping[str, Tensor]) -> str:
+    """Of all that a checkpoint holds: safetensors has no check sum of its own."""
+    found = hashlib.sha256(json.dumps(tree, sort_keys=True).encode())
+    for name in sorted(tensors):
+        found.update(name.encode())
+        found.update(tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()

@@ -27,16 +27,23 @@ class Course:
     bound: Bound
     ledger: Ledger
     begun: int
+    run: str = ""
     done: int = 0
     lost: int = 0
     history: list[Record] = field(default_factory=list)
+    written: Ledger = field(init=False)  # the ledger itself, whatever ``ledger`` becomes
+
+    def __post_init__(self) -> None:
+        self.written = self.ledger
 
     def state(self, job: dict[str, Any], first: Bound) -> dict[str, Any]:
         """What a checkpoint keeps; ``job`` says which training it is of, and ``first`` is the bound it began with."""
         return {
             "job": job,
+            "run": self.run,
             "done": self.done,
             "ledger": self.begun,
+            "heads": [(count, self.written.head(count)) for count in (self.begun, len(self.written))],
             "lost": self.lost,
             "updater": self.updater.state(),
             "threshold": _learned(self.bound, first),
@@ -50,7 +57,8 @@ class Course:
         if saved is None:
             return
         if saved["job"] != job:
-            fix = "it is of another training (other rows, plan, network or seed): give another folder, or delete it"
+            other = [name for name in job if saved["job"].get(name) != job[name]]
+            fix = f"it is of another training (another {', '.join(other)}): give another folder, or delete it"
             raise ArgumentError("checkpoint", str(checkpoints.path), fix)
         self.done, self.begun, self.lost = saved["done"], saved["ledger"], saved["lost"]
         self.updater.restore(saved["updater"])
@@ -64,11 +72,11 @@ class Course:
 
     def _catch_up(self, seeded: bool) -> None:
         """Releases that the checkpoint does not know were paid for: made again if seeded, and lost otherwise."""
-        made = sum(entry.label == STEP for entry in self.ledger.entries[self.begun :])
+        made = sum(entry.label == STEP for entry in self.ledger.entries if entry.run == self.run)
         if made < self.done:
             raise ArgumentError("ledger", self.ledger, f"it lacks releases of this run: {self.done} steps were made")
         if seeded:
-            self.ledger = self.ledger.replaying(self.begun + self.done)
+            self.ledger = self.ledger.replaying(self.run, self.done)
             return
         more = made - self.done
         self.updater.skip(more)

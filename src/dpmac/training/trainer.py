@@ -6,6 +6,8 @@ rows -> sampler -> front -> coordinates (Z-step) -> expansion -> bound -> RELEAS
 from __future__ import annotations
 
 import copy
+import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -90,10 +92,13 @@ class Trainer:
         :mod:`dpmac.training.checkpoint`), and ``ledger`` must be the one of that run. They are not removed at the end.
         """
         book = Ledger() if ledger is None else ledger
-        with handing_over(book):
+        with handing_over(book), book.noting(run=None if checkpoints is None else checkpoints.run):
             return self._fit(x, y, book, checkpoints)
 
     def _fit(self, x: Tensor | PrivateRows, y: Tensor | None, book: Ledger, checkpoints: Checkpoints | None) -> Run:
+        if checkpoints is not None and book.path is None:
+            fix = "a training that can be gone on with needs a ledger on the disk: Ledger('a/path')"
+            raise ArgumentError("ledger", book, fix)
         before = book if checkpoints is None else checkpoints.before(book)
         rows = self._checked(x, y, before)
         network = copy.deepcopy(self.network)
@@ -103,14 +108,15 @@ class Trainer:
         updater = self.wstep.start(network, self.plan.steps)
         course, job = Course(updater, sampler, noise, self.bound, book, len(before)), self._job()
         if checkpoints is not None:
+            course.run = checkpoints.run
             course.resume(checkpoints, job)
             checkpoints.write(course.state(job, self.bound))  # before the first release: from here on none is forgotten
         while course.done < self.plan.steps:
             self._step(course, table, step_of(course.bound))
             last = course.done == self.plan.steps
             if checkpoints is not None and (last or checkpoints.due()):
-                checkpoints.write(course.state(job, self.bound))
-        self._check_books(book, len(before), resumed=checkpoints is not None)
+                self._keep(checkpoints, course.state(job, self.bound))
+        self._check_books(book, course)
         return Run(updater.model, course.history, book, self.plan, self.notes, front)
 
     def _step(self, course: Course, table: PrivateRows, step: Step) -> None:
@@ -134,12 +140,27 @@ class Trainer:
         if self.on_step is not None:
             self.on_step(number, self.plan.steps)
 
+    def _keep(self, checkpoints: Checkpoints, state: dict[str, Any]) -> None:
+        """Write a checkpoint. If that fails (a full disk), a training that is half paid for goes on all the same."""
+        try:
+            checkpoints.write(state)
+        except (OSError, TypeError, ValueError) as error:
+            said = f"{checkpoints.path} could not be written ({error}): if the process is killed now, more is lost"
+            warnings.warn(said, RuntimeWarning, stacklevel=4)
+
     def _job(self) -> dict[str, Any]:
-        """What a checkpoint must be of to be gone on with."""
-        plan = {**self.plan.to_dict(), "before": [m.describe() for m in self.plan.before]}
-        seed = self.source.seed if isinstance(self.source, SeededNoise) else None
-        stages = [f"{type(s.layer).__name__} {s.layer.matrix_shape} {s.activation.name}" for s in self.network.stages]
-        return {"plan": plan, "stages": stages, "loss": type(self.loss).__name__, "seed": seed}
+        """What a checkpoint must be of to be gone on with. (That the rows are the same is the caller's word.)"""
+        pieces = ("loss", "zstep", "bound", "wstep", "expansion", "micro_batch")
+        return {
+            "plan": {**self.plan.to_dict(), "before": [m.describe() for m in self.plan.before]},
+            "network": [
+                f"{type(s.layer).__name__} {s.layer.matrix_shape} {s.activation.name}" for s in self.network.stages
+            ],
+            "front": None if self.front is None else self.front.kind,
+            "seed": self.source.seed if isinstance(self.source, SeededNoise) else None,
+            "device": str(self.network.device),
+            **{name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(getattr(self, name))) for name in pieces},
+        }
 
     def _start(
         self, rows: PrivateRows, network: Network, front: Front | None
@@ -156,7 +177,7 @@ class Trainer:
     def _record(self, network: Network, step: int, lr: float, polynomials: list[Polynomial]) -> Record:
         """What the history keeps of an epoch: only public numbers and functions of released ones."""
         norms = [float(torch.linalg.vector_norm(p.slope)) for p in polynomials]
-        metrics = dict(self.evaluate(network)) if self.evaluate is not None else {}
+        metrics = {} if self.evaluate is None else {k: float(v) for k, v in self.evaluate(network).items()}
         return Record(step, step * self.plan.batch_size / self.plan.n, lr, norms, metrics)
 
     def _checked(self, x: Tensor | PrivateRows, y: Tensor | None, ledger: Ledger) -> PrivateRows:
@@ -177,8 +198,11 @@ class Trainer:
             )
         return rows
 
-    def _check_books(self, ledger: Ledger, begun: int, resumed: bool) -> None:
-        """A run that was gone on with may have made other releases after its training, before it was killed."""
-        made = [e.mechanism() for e in ledger.entries[begun:] if not resumed or e.label == STEP]
-        if set(merged((*ledger.until(begun).mechanisms(), *made))) != set(self.plan.mechanisms()):
+    def _check_books(self, ledger: Ledger, course: Course) -> None:
+        """Raise unless the ledger, beside what it held before, has exactly this run's steps."""
+        mine = [
+            e for e in ledger.entries[course.begun :] if e.run == course.run and (e.label == STEP or not course.run)
+        ]
+        made = (*ledger.until(course.begun).mechanisms(), *(e.mechanism() for e in mine))
+        if set(merged(made)) != set(self.plan.mechanisms()):
             raise RuntimeError("the ledger does not hold what the plan promised: this is a bug, do not use the model")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ def packed(tree: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(tree, list | tuple):
         kind = "list" if isinstance(tree, list) else "tuple"
         return {kind: [packed(value, tensors) for value in tree]}
+    if isinstance(tree, float) and not math.isfinite(tree):
+        return {"number": repr(tree)}
     if tree is None or isinstance(tree, bool | int | float | str):
         return {"plain": tree}
     raise TypeError(f"{type(tree).__name__} cannot be kept in a checkpoint")
@@ -37,6 +40,8 @@ def unpacked(known: Any, tensors: Mapping[str, Tensor]) -> Any:
     if kind in ("list", "tuple"):
         items = [unpacked(item, tensors) for item in value]
         return items if kind == "list" else tuple(items)
+    if kind == "number":
+        return float(value)
     if kind == "plain":
         return value
     raise ValueError(f"a value of kind {kind!r}")

@@ -1,0 +1,74 @@
+"""All commands of ``dpmac``, put together. Nothing heavy is imported before one runs, so ``--help`` is instant."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpmac.cli import (
+    budget,
+    data,
+    demo,
+    ending,
+    evaluate,
+    export,
+    inspect,
+    ledger,
+    predict,
+    report,
+    reproduce,
+    resume,
+    schema,
+    train,
+    version,
+)
+from dpmac.cli.text import flowing
+
+app = typer.Typer(
+    name="dpmac",
+    help="Train neural networks on data about people, and prove what they can leak.\n\n"
+    "Start with [bold]dpmac demo[/bold]; plan your own run with [bold]dpmac budget[/bold]. From a file to a report: "
+    "[bold]schema[/bold], [bold]train[/bold], [bold]predict[/bold], [bold]report[/bold].\n\n"
+    f"{ending.CODES}\n\n[bold]Example[/bold]\n\n  dpmac --version",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (
+    demo.demo,
+    train.train,
+    resume.resume,
+    predict.predict,
+    evaluate.evaluate,
+    inspect.inspect,
+    report.report,
+    export.export,
+    budget.budget,
+    version.version,
+):
+    ending.add(app, command.__name__, command)
+app.command("reproduce", help=flowing(reproduce.reproduce.__doc__), context_settings=reproduce.FORWARDED)(
+    reproduce.reproduce
+)
+app.add_typer(schema.schema_app, name="schema")
+app.add_typer(ledger.ledger_app, name="ledger")
+app.add_typer(data.data_app, name="data")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from dpmac import __version__
+
+        typer.echo(f"dpmac {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print dpmac's version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What can be said before a command."""

@@ -1,0 +1,73 @@
+"""``dpmac evaluate``: what a model scores on the rows of a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+PRIVATE = (
+    "these scores are plain sums over rows. If the rows are private, they are outside the guarantee: show them to no "
+    "one who may not see the rows. They are kept nowhere; --public says that the rows are public, and keeps them."
+)
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
+    file: Annotated[Path, typer.Argument(help="Rows that were not trained on, with the target.", metavar="FILE")],
+    public: Annotated[
+        bool, typer.Option("--public", help="The rows are public: keep the scores in RUN/evaluation.json.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Score a model on rows that it was not trained on.
+
+    Of a classifier accuracy, log-loss, AUROC and calibration; of a regressor the root of the mean squared error, the
+    mean absolute error and R2; of an autoencoder how badly rows come back.
+
+    A score is a number about the rows. With [bold]--public[/bold] it is kept beside the model and goes into its report.
+
+    [bold]Examples[/bold]
+
+      dpmac evaluate runs/first test-patients.csv --json
+
+      dpmac evaluate runs/first test-patients.csv --public
+    """
+    from dpmac.cli.scores import evaluation_of, keep, schema_of
+    from dpmac.saving import load
+    from dpmac.tables.files import read_table
+
+    estimator = load(run)
+    schema = schema_of(estimator, run)
+    found = evaluation_of(estimator, schema, read_table(file, schema), file.name, public=public)
+    if public:
+        keep(run, found)
+    else:
+        typer.echo(f"dpmac: {PRIVATE}", err=True)
+    if as_json:
+        typer.echo(json.dumps(found, allow_nan=False))
+        return
+    _show(run, found, public)
+
+
+def _show(run: Path, found: dict[str, Any], public: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    where = f"kept in {run / 'evaluation.json'}" if public else "kept nowhere"
+    table = Table(title=f"{run} on {found['rows']:,} rows of {found['file']}", caption=where, show_header=False)
+    for name, value in found["scores"].items():
+        table.add_row(name.replace("_", " "), f"{value:.4f}")
+    Console().print(table)
+    if "reliability" not in found:
+        return
+    bins = Table(title=f"What its probabilities are worth: {found['positive']}")
+    bins.add_column("it said")
+    for name in ("rows", "mean of what it said", "it was so"):
+        bins.add_column(name, justify="right")
+    for b in found["reliability"]:
+        said = f"{b['low']:.0%} to {b['high']:.0%}"
+        bins.add_row(said, f"{b['rows']:,}", f"{b['predicted']:.1%}", f"{b['observed']:.1%}")
+    Console().print(bins)

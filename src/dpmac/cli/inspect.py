@@ -1,0 +1,113 @@
+"""``dpmac inspect``: what a run folder is, without trusting it: every file is checked first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from dpmac.saving import RunFolder
+
+
+def inspect(
+    run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Say what a model is, what it guarantees, and what lies in its folder.
+
+    Every file is checked against the manifest; one that was cut, edited or exchanged ends with code 1 and its name. Of
+    a training that did not end it says what was spent, and how to go on.
+
+    [bold]Examples[/bold]
+
+      dpmac inspect runs/first
+
+      dpmac inspect runs/first --json
+    """
+    from dpmac.cli.jobs import JOB
+    from dpmac.saving import open_folder
+
+    if (run / JOB).exists() and not (run / "dpmac.json").exists():
+        answer = _unfinished(run)
+    else:
+        answer = _finished(open_folder(run))
+    if as_json:
+        typer.echo(json.dumps(answer, allow_nan=False))
+    else:
+        _show(run, answer)
+
+
+def _finished(found: RunFolder) -> dict[str, Any]:
+    manifest, statement, schema, plan = found.manifest, found.statement(), found.schema(), found.plan()
+    evaluation = found.evaluation()
+    return {
+        "finished": True,
+        "name": manifest["name"],
+        "estimator": manifest["estimator"],
+        "created": manifest["created"],
+        "dpmac": manifest["dpmac"],
+        "private": statement["private"],
+        "epsilon": statement["epsilon"],
+        "delta": statement["delta"],
+        "seeded": statement["seeded"],
+        "rows": None if plan is None else plan.n,
+        "steps": None if plan is None else plan.steps,
+        "target": None if schema is None else schema.target,
+        "columns": [] if schema is None else list(schema.features),
+        "releases": len(found.ledger()),
+        "scores": None if evaluation is None else evaluation["scores"],
+        "files": {path.name: path.stat().st_size for path in sorted(found.path.iterdir()) if path.is_file()},
+    }
+
+
+def _unfinished(run: Path) -> dict[str, Any]:
+    from dpmac.cli.jobs import Job
+    from dpmac.cli.training import delta_of
+    from dpmac.privacy import Ledger
+
+    job = Job.load(run)
+    ledger = Ledger.read(job.ledger) if Path(job.ledger).exists() else Ledger()
+    return {
+        "finished": False,
+        "name": job.name,
+        "target": job.schema.get("target"),
+        "rows": job.rows,
+        "budget": job.epsilon,
+        "delta": delta_of(job),
+        "releases": len(ledger) - job.before,
+        "spent": ledger.epsilon(delta_of(job)),
+        "ledger": job.ledger,
+        "next": f"dpmac resume {run}",
+    }
+
+
+def _show(run: Path, answer: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=str(run), show_header=False)
+    for name, value in answer.items():
+        if value is None or name == "files":
+            continue
+        table.add_row(name.replace("_", " "), Text(_words(name, value)))
+    Console().print(table)
+    for name, size in answer.get("files", {}).items():
+        typer.echo(f"  {name}  {size:,} bytes")
+
+
+def _words(name: str, value: Any) -> str:
+    from dpmac.privacy.statement import round_up
+
+    if name in ("epsilon", "spent"):
+        return round_up(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return "\n".join(f"{key.replace('_', ' ')} {number:.4f}" for key, number in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,147 @@
+"""``dpmac ledger``: everything that was ever released from a data set, what it adds up to, and what is left."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpmac.cli.ending import Failed, add
+
+if TYPE_CHECKING:
+    from dpmac.privacy import Ledger
+
+ledger_app = typer.Typer(
+    name="ledger",
+    help="Everything that was released from a data set: what it adds up to, and what is left of a total.\n\n"
+    "A ledger is a file that is only added to, each line sealed by all lines before it.\n\n[bold]Example[/bold]\n\n"
+    "  dpmac ledger show hospital.ledger",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+File = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="LEDGER")]
+Delta = Annotated[float, typer.Option(help="Chance that the guarantee does not cover; below 1/n of the rows.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+
+
+def show(ledger: File, delta: Delta = 1e-5, as_json: AsJson = False) -> None:
+    """Show what was released, when, for what and into which model, and the epsilon of all of it together.
+
+    [bold]Examples[/bold]
+
+      dpmac ledger show hospital.ledger
+
+      dpmac ledger show hospital.ledger --delta 1e-6 --json
+    """
+    book = _read(ledger)
+    groups = grouped(book)
+    total = book.epsilon(delta)
+    if as_json:
+        finite = total if total < float("inf") else None
+        answer = {"data_set": book.data_set, "releases": len(book), "epsilon": finite, "delta": delta}
+        typer.echo(json.dumps({**answer, "seeded": book.seeded, "groups": groups}, allow_nan=False))
+        return
+    _show(ledger, book, groups, total, delta)
+
+
+def remaining(
+    ledger: File,
+    epsilon: Annotated[float, typer.Option(help="What all releases from these rows may add up to.")],
+    delta: Delta = 1e-5,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is left of a total: the largest epsilon of one further release that still fits. Code 1 if nothing does.
+
+    Releases compose better than by adding up, so what is left can be more than the total less what was spent.
+
+    [bold]Example[/bold]
+
+      dpmac ledger remaining hospital.ledger --epsilon 10
+    """
+    book = _read(ledger)
+    spent, left = book.epsilon(delta), book.remaining(epsilon, delta)
+    if as_json:
+        finite = spent if spent < float("inf") else None
+        typer.echo(json.dumps({"total": epsilon, "delta": delta, "spent": finite, "remaining": left}, allow_nan=False))
+    elif left > 0:
+        from dpmac.privacy.statement import round_up
+
+        down = int(left * 1e4) / 1e4  # what is left is rounded down, what is spent up
+        typer.echo(
+            f"spent: epsilon {round_up(spent)} at delta {delta:g}\n"
+            f"left of a total of {epsilon:g}: one further release of epsilon {down:.4f}"
+        )
+    if left <= 0:
+        raise Failed(f"{ledger}: nothing is left of a total of {epsilon:g}: it holds epsilon {spent:.4g} already")
+
+
+def verify(ledger: File, as_json: AsJson = False) -> None:
+    """Check that a ledger is whole: no line was edited, taken out or cut off. Code 1 and the line if one was.
+
+    This finds accidents and quiet edits. Whoever rewrites all of a file on purpose is not found: keep a copy elsewhere.
+
+    [bold]Example[/bold]
+
+      dpmac ledger verify hospital.ledger
+    """
+    book = _read(ledger)
+    if as_json:
+        typer.echo(json.dumps({"whole": True, "releases": len(book), "data_set": book.data_set}))
+    else:
+        typer.echo(f"{ledger} is whole: {len(book):,} releases")
+
+
+def _read(path: Path) -> Ledger:
+    from dpmac.checks import ArgumentError
+    from dpmac.privacy import Ledger
+
+    if not path.is_file():
+        raise ArgumentError("ledger", str(path), "there is no such file: dpmac train --ledger begins one")
+    return Ledger.read(path)
+
+
+def grouped(ledger: Ledger) -> list[dict[str, Any]]:
+    """Neighbouring entries that are alike, counted: what was released, for what, from when to when."""
+
+    def alike(entry: Any) -> tuple[Any, ...]:
+        return entry.model, entry.purpose, entry.label, entry.noise_multiplier, entry.sample_rate, entry.seeded
+
+    found = []
+    for key, entries in groupby(ledger.entries, alike):
+        dates = [entry.date for entry in entries]
+        names = ("model", "purpose", "label", "noise_multiplier", "sample_rate", "seeded")
+        found.append({**dict(zip(names, key, strict=True)), "count": len(dates), "from": dates[0], "to": dates[-1]})
+    return found
+
+
+def _show(path: Path, book: Ledger, groups: list[dict[str, Any]], total: float, delta: float) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from dpmac.privacy.statement import round_up
+
+    title = f"{path}: {book.data_set}" if book.data_set else str(path)
+    table = Table(
+        title=Text(title), caption=f"All {len(book):,} together: epsilon {round_up(total)} at delta {delta:g}"
+    )
+    for name in ("date", "model", "purpose", "what"):
+        table.add_column(name)
+    for name in ("releases", "noise", "rate"):
+        table.add_column(name, justify="right")
+    for group in groups:
+        what = group["label"] + (" (seeded)" if group["seeded"] else "")
+        words = (group["from"][:10], group["model"], group["purpose"], what)
+        numbers = (f"{group['count']:,}", f"{group['noise_multiplier']:.4g}", f"{group['sample_rate']:.4g}")
+        table.add_row(*map(Text, (*words, *numbers)))
+    Console().print(table)
+
+
+for name, command in (("show", show), ("remaining", remaining), ("verify", verify)):
+    add(ledger_app, name, command)

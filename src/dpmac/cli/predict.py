@@ -1,0 +1,88 @@
+"""``dpmac predict``: what a model says of the rows of a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpmac.checks import ArgumentError
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
+    file: Annotated[Path, typer.Argument(help="The rows: CSV or Parquet, with the model's columns.", metavar="FILE")],
+    out: Annotated[Path | None, typer.Option(help="The CSV file to write. Left out: standard output.")] = None,
+    id_: Annotated[
+        list[str] | None,
+        typer.Option("--id", help="A column of the file to copy beside the predictions. Repeatable.", metavar="COLUMN"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
+) -> None:
+    """Write what a model says of each row, in the order of the file, as CSV.
+
+    Of a classifier: [bold]prediction[/bold], and the probability of each class. Of a regressor:
+    [bold]prediction[/bold], and [bold]std[/bold], how far it is usually off. Of an autoencoder: the code of each row,
+    and how badly the row comes back from it.
+
+    Predicting spends nothing. What a model says of a person is as private as that person's row.
+
+    [bold]Examples[/bold]
+
+      dpmac predict runs/first new-patients.csv --out predictions.csv
+
+      dpmac predict runs/first new-patients.csv --id patient --out named-predictions.csv
+    """
+    from dpmac.cli.scores import schema_of
+    from dpmac.saving import load
+    from dpmac.tables.files import csv_text, need_columns, numbers_read, read_table, whole_file
+
+    if out is not None and out.exists() and not force:
+        raise ArgumentError("--out", str(out), "this file exists: give another, or --force to write over it")
+    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+        raise ArgumentError("--out", str(out), "give a file in a folder that is there")
+    estimator = load(run)
+    schema = schema_of(estimator, run)
+    table = read_table(file)  # as it is, so that what is copied is
+    need_columns(file, table, [*schema.features, *(id_ or ())])
+    found = predictions(estimator, numbers_read({name: table[name] for name in schema.features}, schema))
+    ids = _ids(file, table, id_ or [], found)
+    text = csv_text({**ids, **found})
+    if out is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()  # a full disk is noticed here
+        return
+    with whole_file(out) as handle:
+        handle.write(text)
+    typer.echo(f"{len(next(iter(found.values()))):,} predictions: {out}", err=True)
+
+
+def predictions(estimator: Any, table: Any) -> dict[str, Any]:
+    """The columns that a model has to say of a table."""
+    from dpmac.tables.columns import text_of
+    from dpmac.tables.files import rows_in
+
+    if not rows_in(table):
+        raise ArgumentError("file", "0 rows", "it has no rows to predict")
+    if hasattr(estimator, "predict_proba"):
+        p = estimator.predict_proba(table)
+        names = [text_of(label) for label in estimator.classes_]
+        found: dict[str, Any] = {"prediction": [names[place] for place in p.argmax(axis=1)]}
+        return found | {f"p_{name}": p[:, place] for place, name in enumerate(names)}
+    if hasattr(estimator, "predict"):
+        if estimator.residual_std_ is None:
+            return {"prediction": estimator.predict(table)}
+        values, std = estimator.predict(table, return_std=True)
+        return {"prediction": values, "std": std}
+    codes = estimator.transform(table)
+    columns = {f"code_{place + 1}": codes[:, place] for place in range(codes.shape[1])}
+    return columns | {"reconstruction_error": estimator.reconstruction_error(table)}
+
+
+def _ids(file: Path, table: Any, names: list[str], found: dict[str, Any]) -> dict[str, Any]:
+    for name in names:
+        if name in found:
+            raise ArgumentError("--id", name, f"the predictions have a column of that name: rename it in {file}")
+    return {name: table[name] for name in names}

@@ -1,0 +1,68 @@
+"""``dpmac resume``: go on with a training that was interrupted."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpmac.checks import ArgumentError
+from dpmac.cli.ending import Failed
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(help="The folder of a training that did not end.", metavar="RUN")],
+    again: Annotated[
+        bool, typer.Option("--again", help="Start anew where no checkpoint is left, and pay once more.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
+) -> None:
+    """Go on with a training that was interrupted, from its last checkpoint, with the same file, settings and ledger.
+
+    The model is the one that the uninterrupted training would have made, and costs what it would have cost. The file
+    must be as it was. A run that is finished is left alone.
+
+    If the training ended before its first checkpoint, what it spent stays spent; then only [bold]--again[/bold] starts
+    anew, and the ledger will count both.
+
+    [bold]Example[/bold]
+
+      dpmac resume runs/first
+    """
+    from dpmac.cli.jobs import CHECKPOINT, JOB, Job
+    from dpmac.cli.train import public_rows, tell
+    from dpmac.cli.training import train
+    from dpmac.privacy import Ledger
+    from dpmac.tables.files import need_columns, read_table, rows_in
+
+    if (run / "dpmac.json").exists():
+        typer.echo(f"{run} is finished: there is nothing to go on with", err=True)
+        return
+    if not (run / JOB).exists():
+        raise ArgumentError("run", str(run), "no training was begun there: give the folder that dpmac train --out made")
+    job = Job.load(run)
+    schema = job.read_schema()
+    table = read_table(job.file, schema)
+    need_columns(job.file, table, schema.columns)
+    if rows_in(table) != job.rows:
+        fix = f"it has {rows_in(table):,} rows, and the training began with {job.rows:,}: bring back the file as it was"
+        raise ArgumentError("file", job.file, fix)
+    ledger = Path(job.ledger)
+    spent = len(Ledger.read(ledger)) - job.before if ledger.exists() else 0
+    if spent < 0 or (not ledger.exists() and job.before):
+        raise Failed(
+            f"{ledger}: it held {job.before} releases when the training began, and does not now: bring it back"
+        )
+    left = (run / CHECKPOINT).exists() and any((run / CHECKPOINT).iterdir())
+    if spent and not left and not again:
+        raise Failed(
+            f"{run}: {spent} releases were made, and no checkpoint is left to go on from. Starting anew would pay for "
+            f"them once more, in the same ledger: say so with  dpmac resume {run} --again"
+        )
+    public = public_rows(job)
+    started = time.monotonic()
+    done = train(job, run, table, public, quiet=quiet or as_json)
+    tell(job, done, time.monotonic() - started, as_json=as_json)

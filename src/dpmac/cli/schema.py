@@ -1,0 +1,200 @@
+"""``dpmac schema``: write down what is publicly known of a table, check it, or pay for what nobody knows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpmac.checks import ArgumentError
+from dpmac.cli.ending import Failed, add
+
+schema_app = typer.Typer(
+    name="schema",
+    help="What is publicly known of a table: columns, ranges of numbers, values of categories.\n\n"
+    "A model sees rows through it alone. It must be written without looking at the rows, from a code book or common "
+    "knowledge, or be estimated privately and paid for.\n\n[bold]Example[/bold]\n\n"
+    "  dpmac schema init patients.csv > template.json",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+HELP = [
+    "Fill in every null with what is publicly known, then run: dpmac schema check THIS-FILE",
+    "number: low and high, a range that any such row may have; what lies outside is clipped.",
+    "category: values, a list of texts; any other value counts as 'other'.",
+    "missing: whether a cell may be empty. Take out columns that a model should not see: names, identifiers.",
+    "Never copy ranges or values from the rows: that would leak. 'dpmac schema estimate' pays for ranges.",
+]
+LOOKED = (
+    "the kinds were guessed by looking at the rows, which no guarantee covers: check each, or use "
+    "--kinds-from-header-only. No range and no value was copied."
+)
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="The rows: CSV or Parquet.", metavar="FILE")],
+    target: Annotated[str | None, typer.Option(help="The column that will be predicted.", metavar="COLUMN")] = None,
+    header_only: Annotated[
+        bool, typer.Option("--kinds-from-header-only", help="Do not look at the rows: leave every kind open.")
+    ] = False,
+) -> None:
+    """Print a template: the columns of a file, with a guess at their kinds; all else is for you to write.
+
+    Ranges and values are null, and stay so until you write in what is publicly known: they are never copied from the
+    rows. The guess of a kind, number or category, looks at them; with [bold]--kinds-from-header-only[/bold] nothing
+    but the first line is used.
+
+    [bold]Examples[/bold]
+
+      dpmac schema init patients.csv > template.json
+
+      dpmac schema init patients.csv --target death --kinds-from-header-only > template.json
+    """
+    from dpmac.tables.files import guessed_kind, need_columns, read_table
+
+    table = read_table(file)
+    if target is not None:
+        need_columns(file, table, [target])
+    columns = {name: _open(None if header_only else guessed_kind(table[name])) for name in table if name}
+    raw = {"_help": HELP, "name": file.name.split(".")[0], "about": "", "target": target, "columns": columns}
+    typer.echo(json.dumps(raw, indent=1, ensure_ascii=False))
+    typer.echo(f"dpmac: {len(columns)} columns. Fill in every null with what is publicly known.", err=True)
+    if not header_only:
+        typer.echo(f"dpmac: {LOOKED}", err=True)
+
+
+def check(
+    schema: Annotated[Path, typer.Argument(help="The schema.", metavar="SCHEMA")],
+    file: Annotated[Path | None, typer.Argument(help="Rows that it should fit.", metavar="FILE")] = None,
+) -> None:
+    """Say whether a schema is whole, and whether a file fits it.
+
+    Every column with something left to fill in is named. Of a file it says which columns are not there and which could
+    not be read; nothing else about the rows, such as how many lie outside a range: that is private.
+
+    [bold]Examples[/bold]
+
+      dpmac schema check patients.schema.json
+
+      dpmac schema check patients.schema.json patients.csv
+    """
+    from dpmac.tables import Schema
+    from dpmac.tables.files import need_columns, read_table
+    from dpmac.tables.schema import unfinished
+
+    left = unfinished(Schema.read(schema))
+    if left:
+        lines = "".join(f"\n  {name}: write {what}" for name, what in left.items())
+        raise Failed(f"{schema}: {len(left)} columns are not filled in yet:{lines}", code=2)
+    found = Schema.load(schema)
+    if file is not None:
+        table = read_table(file, found)
+        need_columns(file, table, found.columns)
+        wrong = _unreadable(found, table)
+        if wrong:
+            raise Failed(f"{file}: {len(wrong)} columns cannot be read:\n" + "\n".join(f"  {w}" for w in wrong), code=2)
+    kind = {"classification": "a classifier", "regression": "a regressor", None: "an autoencoder"}[found.task]
+    fits = "" if file is None else f", and {file} fits it"
+    typer.echo(f"{schema} is whole{fits}: {len(found.features)} columns; dpmac train will make {kind}")
+
+
+def estimate(
+    file: Annotated[Path, typer.Argument(help="The rows: CSV or Parquet.", metavar="FILE")],
+    schema: Annotated[Path, typer.Option(help="A template; its numbers without a range are estimated.")],
+    epsilon: Annotated[float, typer.Option(help="What to spend on all ranges together.")],
+    ledger: Annotated[Path, typer.Option(help="The ledger of this data set, which this is written into.")],
+    delta: Annotated[float | None, typer.Option(help="Left out: safely below 1/n.")] = None,
+    data_set: Annotated[str, typer.Option(help="What you call the rows, for the ledger.", metavar="NAME")] = "",
+    out: Annotated[Path | None, typer.Option(help="The schema to write. Left out: standard output.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeatable, and not private against who knows the seed.")] = None,
+) -> None:
+    """Estimate the ranges that a template leaves open, privately, and pay for it.
+
+    One release with noise, recorded in the ledger: give the same one to [bold]dpmac train[/bold]. Values of categories
+    cannot be found this way; they stay as they are.
+
+    [bold]Example[/bold]
+
+      dpmac schema estimate patients.csv --schema half-done.json --epsilon 0.2 --ledger hospital.ledger --out estimated.json
+    """  # noqa: E501
+    from dpmac.cli.training import check_file, check_ledger
+    from dpmac.privacy import Ledger
+    from dpmac.randomness import noise_source
+    from dpmac.tables import Schema
+    from dpmac.tables.estimate import estimated_columns
+    from dpmac.tables.files import need_columns, read_table, rows_in, whole_file
+    from dpmac.training.defaults import safe_delta
+
+    raw = Schema.read(schema)
+    open_ = _open_ranges(schema, raw)
+    if out is not None:
+        check_file("--out", out)
+    check_ledger(ledger)
+    table = read_table(file)
+    need_columns(file, table, open_)
+    chosen = safe_delta(max(rows_in(table), 2)) if delta is None else delta
+    began = not ledger.exists()
+    book = Ledger.at(ledger, data_set)
+    before = len(book)
+    try:
+        with book.noting(purpose="ranges of columns", model=""):
+            cells = {name: table[name] for name in open_}
+            found, about = estimated_columns(cells, epsilon, chosen, {}, ledger=book, source=noise_source(seed))
+    except BaseException:
+        if began and len(book) == before:
+            ledger.unlink(missing_ok=True)
+        raise
+    for name, column in found.items():
+        raw["columns"][name] = {**raw["columns"][name], **column.to_dict()}
+    raw["about"] = "; ".join(filter(None, (raw.get("about"), about)))
+    text = json.dumps(raw, indent=1, ensure_ascii=False) + "\n"
+    try:
+        if out is not None:
+            with whole_file(out) as handle:
+                handle.write(text)
+    except OSError:
+        sys.stdout.write(text)  # it is paid for
+        raise
+    if out is None:
+        sys.stdout.write(text)
+    typer.echo(f"dpmac: {about}; recorded in {ledger}", err=True)
+
+
+def _open(kind: str | None) -> dict[str, Any]:
+    fields = {"number": ["low", "high"], "category": ["values"], None: ["low", "high", "values"]}[kind]
+    return {"kind": kind, **dict.fromkeys(fields), "missing": True}
+
+
+def _open_ranges(path: Path, raw: Any) -> list[str]:
+    """The numeric columns of a template that have no range yet."""
+    from dpmac.tables.schema import unfinished
+
+    columns = raw.get("columns") if isinstance(raw, dict) else None
+    if not isinstance(columns, dict):
+        raise ArgumentError("--schema", str(path), "it has no columns: make a template with  dpmac schema init")
+    found = [name for name in unfinished(raw) if columns[name].get("kind") == "number"]
+    if not found:
+        raise ArgumentError("--schema", str(path), "no number in it is without a range: there is nothing to estimate")
+    return found
+
+
+def _unreadable(schema: Any, table: Any) -> list[str]:
+    """What is wrong with each column that cannot be read: the first cell of it that is in the way."""
+    from dpmac.tables.frames import cells
+
+    wrong = []
+    for name, column in schema.columns.items():
+        try:
+            column.coded(name, cells(table, [name])[name])
+        except ArgumentError as error:
+            wrong.append(str(error))
+    return wrong
+
+
+for name, command in (("init", init), ("check", check), ("estimate", estimate)):
+    add(schema_app, name, command)

@@ -1,0 +1,228 @@
+"""``dpmac train``: from a file and its public schema to a private model in a folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpmac.checks import ArgumentError
+
+if TYPE_CHECKING:
+    from dpmac.cli.jobs import Job
+    from dpmac.cli.training import Trained
+    from dpmac.tables import Schema
+
+
+def train(
+    file: Annotated[Path, typer.Argument(help="The rows: CSV or Parquet.", metavar="FILE")],
+    schema: Annotated[Path, typer.Option(help="What is publicly known of its columns: see dpmac schema init.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of this model; 0.5 to 8 is usual.")],
+    out: Annotated[Path, typer.Option(help="The run folder to make; it must not exist.", metavar="RUN")],
+    target: Annotated[
+        str | None, typer.Option(help="The column to predict, instead of the schema's target.", metavar="COLUMN")
+    ] = None,
+    autoencoder: Annotated[bool, typer.Option("--autoencoder", help="No target: learn codes of whole rows.")] = False,
+    delta: Annotated[
+        float | None, typer.Option(help="Chance that the guarantee does not cover. Left out: safely below 1/n.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger of this data set, shared by all that is released from it.")
+    ] = None,
+    total_epsilon: Annotated[
+        float | None, typer.Option(help="What the ledger may hold in all: no more is spent than fits into it.")
+    ] = None,
+    data_set: Annotated[str, typer.Option(help="What you call the rows, for the ledger.", metavar="NAME")] = "",
+    purpose: Annotated[str, typer.Option(help="What the model is for, for the ledger.", metavar="TEXT")] = "",
+    name: Annotated[str, typer.Option(help="The model's name in the ledger. Left out: the folder's.")] = "",
+    public_test: Annotated[
+        Path | None, typer.Option(help="Rows that are public, to score the model on; kept beside it.", metavar="FILE")
+    ] = None,
+    epochs: Annotated[float | None, typer.Option(help="Expected passes over the rows. Left out: as usual.")] = None,
+    batch_size: Annotated[float | None, typer.Option(help="Expected size of a batch. Left out: as usual.")] = None,
+    hidden: Annotated[
+        str | None, typer.Option(help="Units of the hidden layers, 64,32; or none. Left out: as usual.")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Make the run repeatable. It is then not private against anyone who knows the seed."),
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads. Left out: as many as help.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
+) -> None:
+    """Train a private model on a table, and write it into a new folder.
+
+    The schema's target says what: of a category a classifier, of a number a regressor, without a target an autoencoder.
+    Everything is checked before any privacy is spent. Ctrl-C, a crash or a full disk lose nothing that was paid for:
+    [bold]dpmac resume RUN[/bold] goes on.
+
+    Without [bold]--ledger[/bold] the run keeps its own. A ledger shared by everything that is ever released from these
+    rows is better: what is spent adds up, and only one ledger knows of all.
+
+    [bold]Examples[/bold]
+
+      dpmac train patients.csv --schema patients.schema.json --target death --epsilon 2 --out runs/first --ledger hospital.ledger
+
+      dpmac train patients.csv --schema patients.schema.json --target weight --epsilon 1 --out runs/weight --ledger hospital.ledger --total-epsilon 5 --purpose "a dose for every weight"
+
+      dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
+    """  # noqa: E501
+    from dpmac.cli.jobs import Job
+    from dpmac.cli.training import check_places
+    from dpmac.tables import Schema
+    from dpmac.tables.files import need_columns, read_table, rows_in
+
+    if not schema.is_file():
+        fix = f"there is no such file: make a template with  dpmac schema init {file} > {schema.name}"
+        raise ArgumentError("--schema", str(schema), fix)
+    chosen = _aimed(Schema.load(schema), target, autoencoder)
+    layers = _units(hidden)
+    check_places(out, ledger)
+    table = read_table(file, chosen)
+    need_columns(file, table, chosen.columns)
+    job = Job(
+        file=str(file.absolute()),
+        schema=chosen.to_dict(),
+        ledger="" if ledger is None else str(ledger.absolute()),
+        epsilon=epsilon,
+        delta=delta,
+        total_epsilon=total_epsilon,
+        epochs=epochs,
+        batch_size=batch_size,
+        hidden=layers,
+        seed=seed,
+        threads=threads,
+        name=name or out.name,
+        purpose=purpose,
+        data_set=data_set,
+        public_test=None if public_test is None else str(public_test.absolute()),
+        rows=rows_in(table),
+    )
+    begin(job, out, table, quiet=quiet, as_json=as_json)
+
+
+def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool) -> None:
+    """Make the run folder and train."""
+    from dpmac.cli.jobs import CHECKPOINT, OWN_LEDGER
+    from dpmac.cli.training import discard, train
+    from dpmac.privacy import Ledger
+
+    _check_numbers(job)
+    public = public_rows(job)
+    shared = bool(job.ledger)
+    if shared and Path(job.ledger).exists():
+        job = replace(job, before=len(Ledger.at(job.ledger, job.data_set)))
+    job = job if shared else replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
+    folder.mkdir(parents=True)
+    started = time.monotonic()
+    try:
+        Path(job.ledger).parent.mkdir(parents=True, exist_ok=True)
+        job.save(folder)
+        if not (quiet or as_json):
+            _introduce(job, shared)
+        done = train(job, folder, table, public, quiet=quiet)
+    except BaseException:
+        if not Path(job.ledger).exists() and not (folder / CHECKPOINT).exists():
+            discard(folder)  # it had not begun
+        raise
+    tell(job, done, time.monotonic() - started, as_json=as_json)
+
+
+def _introduce(job: Job, shared: bool) -> None:
+    kind = {"classification": "a classifier", "regression": "a regressor"}.get(str(job.schema.get("task")))
+    target = f" of {job.schema['target']}" if kind else ""
+    typer.echo(f"training {kind or 'an autoencoder'}{target} on {job.rows:,} rows, epsilon {job.epsilon:g}")
+    if not shared:
+        typer.echo("no --ledger was given: the run keeps its own, which knows of nothing else from these rows")
+
+
+def tell(job: Job, done: Trained, seconds: float, *, as_json: bool) -> None:
+    """What was made: for people on standard output, or for a script as JSON."""
+    from dpmac.privacy.statement import round_up
+
+    privacy = done.estimator.privacy_
+    epsilon, scores = privacy.epsilon, (done.evaluation or {}).get("scores")
+    ledger = Path(job.ledger) if Path(job.ledger).exists() else done.folder / "ledger.jsonl"
+    if as_json:
+        answer = {
+            "run": str(done.folder),
+            "estimator": type(done.estimator).__name__,
+            "rows": job.rows,
+            "epsilon": epsilon if epsilon < float("inf") else None,
+            "delta": privacy.delta,
+            "seeded": privacy.ledger.seeded,
+            "ledger": str(ledger),
+            "releases": len(privacy.ledger),
+            "seconds": round(seconds, 3),
+            "scores": scores,
+        }
+        typer.echo(json.dumps(answer, allow_nan=False))
+        return
+    typer.echo(f"done in {seconds:.1f} s: {done.folder}")
+    typer.echo(str(privacy.statement()).split("\nUnit of privacy")[0])
+    if job.before:
+        typer.echo(
+            f"this counts everything that the ledger {ledger} holds; the budget of this model was {job.epsilon:g}"
+        )
+    for key, value in (scores or {}).items():
+        typer.echo(f"{key.replace('_', ' ')} on the public rows: {value:.4f}")
+    typer.echo(f"\nnext:  dpmac report {done.folder}\n       dpmac predict {done.folder} FILE --out predictions.csv")
+    if round_up(epsilon) == "Infinity":
+        sys.stderr.write("dpmac: this model is not private\n")
+
+
+def public_rows(job: Job) -> Any:
+    """The table of ``--public-test``, looked over; None without one."""
+    from dpmac.tables import TableEncoder
+    from dpmac.tables.files import need_columns, read_table
+
+    if job.public_test is None:
+        return None
+    schema = job.read_schema()
+    table = read_table(job.public_test, schema)
+    need_columns(job.public_test, table, schema.columns)
+    TableEncoder(schema).codes(table)
+    return table
+
+
+def _aimed(schema: Schema, target: str | None, autoencoder: bool) -> Schema:
+    """The schema with the target that was asked for."""
+    if autoencoder:
+        if target is not None:
+            raise ArgumentError("--target", target, "an autoencoder has none: leave out one of the two")
+        return replace(schema, target=None, positive=None, task=None)
+    if target is None or target == schema.target:
+        return schema
+    return replace(schema, target=target, positive=None, task=None)
+
+
+def _units(hidden: str | None) -> list[int] | None:
+    if hidden is None or hidden == "auto":
+        return None
+    if hidden in ("none", ""):
+        return []
+    try:
+        return [int(size) for size in hidden.split(",")]
+    except ValueError:
+        fix = "give whole numbers of units, 64 or 64,32; or none for a linear model"
+        raise ArgumentError("--hidden", hidden, fix) from None
+
+
+def _check_numbers(job: Job) -> None:
+    """What would otherwise be noticed only after the folder is made."""
+    from dpmac.checks import number
+    from dpmac.cli.training import steps_of
+    from dpmac.privacy.plan import check_delta
+
+    number("--epsilon", job.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
+    if job.rows < 2:
+        raise ArgumentError("file", job.file, f"it has {job.rows} rows: a guarantee needs a crowd")
+    if job.delta is not None:
+        check_delta(job.delta, job.rows)
+    steps_of(job)

@@ -1,0 +1,214 @@
+"""One training from a job to a run folder: everything is checked first, and whatever ends it, nothing paid is lost."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpmac.checks import ArgumentError
+from dpmac.cli.ending import Failed, told
+from dpmac.cli.jobs import CHECKPOINT, JOB, OWN_LEDGER, Job
+from dpmac.cli.watching import Watch, shown
+
+ROOM = 32 * 2**20  # bytes that must be free where a model or a ledger is to be written
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training has made: the fitted estimator, and the folder that it lies in."""
+
+    estimator: Any
+    folder: Path
+    evaluation: dict[str, Any] | None
+
+
+def check_places(folder: Path, ledger: Path | None) -> None:
+    """Raise unless a new run folder and the ledger can be written; touches no rows and leaves nothing behind."""
+    if folder.exists() or folder.is_symlink():
+        stopped = (folder / JOB).exists() and not (folder / "dpmac.json").exists()
+        fix = f"an interrupted run is there: go on with it by  dpmac resume {folder}" if stopped else "it exists"
+        raise ArgumentError("--out", str(folder), f"{fix}; or give a folder that is not there yet")
+    check_file("--out", folder)
+    if ledger is not None:
+        check_ledger(ledger)
+
+
+def check_ledger(ledger: Path) -> None:
+    """Raise unless a ledger can be begun or gone on with at this path; one that is damaged is a ValueError."""
+    from dpmac.privacy import Ledger
+
+    if ledger.is_dir():
+        raise ArgumentError("--ledger", str(ledger), "this is a folder: give a file")
+    if (ledger.parent / "dpmac.json").exists():
+        fix = "this is the record inside a finished run, which must stay as it is: copy it elsewhere, and give the copy"
+        raise ArgumentError("--ledger", str(ledger), fix)
+    check_file("--ledger", ledger)
+    if ledger.exists():
+        with ledger.open("r+b"):  # may it be appended to?
+            pass
+        Ledger.read(ledger)
+
+
+def check_file(option: str, path: Path) -> None:
+    """Can something be made at ``path``, and is there room for it?"""
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    try:
+        with tempfile.TemporaryFile(dir=above):
+            pass
+        free = shutil.disk_usage(above).free
+    except OSError as error:
+        raise ArgumentError(option, str(path), f"nothing can be written in {above} ({error.strerror})") from None
+    if free < ROOM:
+        raise Failed(f"{option} {path}: {free / 2**20:.0f} MB are free in {above}, {ROOM / 2**20:.0f} MB are needed")
+
+
+def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool) -> Trained:
+    """Fit, save and evaluate. ``table`` are the rows, ``public`` a table that the user calls public, or None.
+
+    If nothing was spent when it ends, nothing is left behind; else a line says what was spent, and how to go on.
+    """
+    from dpmac.privacy import Ledger
+    from dpmac.training.checkpoint import Checkpoints
+
+    path = Path(job.ledger)
+    began = not path.exists()
+    ledger = Ledger.at(path, job.data_set)
+    checkpoints = Checkpoints(folder / CHECKPOINT, keep=True)  # until the model is safe
+    estimator = job.estimator(ledger, checkpoints)
+    watch = Watch(ledger, job.before, steps_of(job), delta_of(job))
+    try:
+        with _interrupts_between_steps(watch), ledger.noting(purpose=job.purpose, model=job.name):
+            with shown(None if quiet else watch):
+                _fit(estimator, table, public, job)
+            where = _saved(estimator, folder)
+            evaluation = _evaluated(estimator, where, public, job)
+            _tidy(folder, where)
+    except BaseException as error:
+        _tell(error, ledger, job, folder, began)
+        raise
+    return Trained(estimator, where, evaluation)
+
+
+def _fit(estimator: Any, table: Any, public: Any, job: Job) -> None:
+    schema = job.read_schema()
+    if schema.task == "classification" and public is not None:
+        estimator.fit(table, public_validation=(public, public[schema.target]))
+    else:
+        estimator.fit(table)
+
+
+def _saved(estimator: Any, folder: Path) -> Path:
+    """Where the model was written: the folder that was asked for, or another one if that fails; it is paid for."""
+    from dpmac.saving import save
+
+    estimator.checkpoint = None  # whoever loads the model has no use for this run's
+    try:
+        return save(estimator, folder)
+    except OSError as error:
+        beside = Path(tempfile.mkdtemp(prefix="dpmac-")) / folder.name
+        sys.stderr.write(f"dpmac: {folder}: {error.strerror or error}; the model is written to {beside} instead\n")
+        return save(estimator, beside)
+
+
+def _evaluated(estimator: Any, folder: Path, public: Any, job: Job) -> dict[str, Any] | None:
+    from dpmac.cli.scores import evaluation_of, keep
+
+    if public is None or job.public_test is None:
+        return None
+    found = evaluation_of(estimator, job.read_schema(), public, Path(job.public_test).name, public=True)
+    keep(folder, found)
+    return found
+
+
+def _tidy(folder: Path, where: Path) -> None:
+    """Remove what only an unfinished run needs; its own ledger is in the folder by now."""
+    if where == folder:
+        for name in (JOB, OWN_LEDGER):
+            (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+
+
+# --- ends ------------------------------------------------------------------------------------------------------------
+
+
+def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, began: bool) -> None:
+    """Before an error goes on: what was spent, where it is written, and how to go on; or put everything back.
+
+    What was spent is read off the file: an interruption may come between a line there and the ledger's own count.
+    """
+    from dpmac.privacy import Ledger
+    from dpmac.privacy.statement import round_up
+
+    known, path = told(error), Path(job.ledger)
+    with suppress(ValueError, OSError):  # as far as it is known, if the file has been damaged meanwhile
+        ledger = Ledger.read(path)
+    if len(ledger) == job.before:
+        if began:
+            path.unlink(missing_ok=True)
+        discard(folder)
+        if known is not None and known[0] != 2:
+            sys.stderr.write("dpmac: nothing was spent\n")
+        return
+    spent = ledger.epsilon(delta_of(job))
+    sys.stderr.write(
+        f"dpmac: stopped after {len(ledger) - job.before:,} releases; the ledger {job.ledger} holds epsilon "
+        f"{round_up(spent)} at delta {delta_of(job):g} in all\ndpmac: go on with  dpmac resume {folder}\n"
+    )
+
+
+def discard(folder: Path) -> None:
+    """Remove a run folder in which nothing is but what a running train puts there."""
+    if (folder / "dpmac.json").exists():
+        return
+    for name in (JOB, OWN_LEDGER):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+@contextmanager
+def _interrupts_between_steps(watch: Watch) -> Iterator[None]:
+    """Ctrl-C stops the steps, which a checkpoint brings back; what is released or written after them is finished."""
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+
+    def interrupted(*_: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once: the ending itself takes a moment
+        spent = len(watch.ledger) > watch.before
+        if spent and not 0 < watch.done() < watch.total:
+            sys.stderr.write("dpmac: the steps are done: finishing, so that nothing paid for is lost\n")
+            return
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN if sys.exc_info()[0] is KeyboardInterrupt else before)
+
+
+def delta_of(job: Job) -> float:
+    from dpmac.training.defaults import safe_delta
+
+    return safe_delta(job.rows) if job.delta is None else job.delta
+
+
+def steps_of(job: Job) -> int:
+    """By the rule that the estimators follow; only for showing how far a training is."""
+    from dpmac.privacy.plan import steps_for
+    from dpmac.training.defaults import schedule_for
+
+    usual = schedule_for(job.rows)
+    if job.epochs is None:
+        return usual.steps
+    return steps_for(job.rows, job.batch_size or usual.batch_size, None, job.epochs)

@@ -1,0 +1,135 @@
+"""How far a training is: read off its ledger, from beside, so that the loop is never held up.
+
+Everything shown is public: the number of releases that the ledger holds, and what they cost. The epsilon is computed at
+a few steps beforehand, and shown is that of the next such step: never below the truth.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpmac.privacy import Ledger
+
+POINTS = 10  # steps at which epsilon is computed
+PATIENCE = 1.0  # seconds before anything is shown
+LINES = 5.0  # seconds between lines, off a terminal
+FRAMES = 0.2  # between frames, on one
+
+
+class Watch:
+    """The steps of one training: those in ``ledger`` from place ``before`` on, of ``total``."""
+
+    def __init__(self, ledger: Ledger, before: int, total: int, delta: float) -> None:
+        self.ledger, self.before, self.total, self.delta = ledger, before, total, delta
+        self._curve: list[tuple[int, float]] = []
+        self._start: tuple[float, int] | None = None  # when the first new step was seen, and how many there were
+
+    def done(self) -> int:
+        """Steps that the ledger holds of this training."""
+        from dpmac.privacy.plan import STEP
+
+        made = sum(entry.label == STEP for entry in self.ledger.entries[self.before :])
+        return min(made, self.total)
+
+    def price(self) -> None:
+        """Compute once what will have been spent at a few steps from here to the last; takes about a second."""
+        from dpmac.privacy.accounting import epsilon_of, merged
+
+        done, entries = self.done(), self.ledger.entries
+        if self._curve or not 0 < done < self.total:
+            return
+        step = entries[-1].mechanism()
+        spent = [entry.mechanism() for entry in entries]
+        curve = []
+        for point in range(1, POINTS + 1):
+            more = round(point * (self.total - done) / POINTS)
+            curve.append((done + more, epsilon_of(merged([*spent, *[step] * more]), self.delta)))
+        self._curve = curve
+
+    def epsilon(self, done: int) -> float | None:
+        """At most this was spent after ``done`` steps, by the whole ledger; None before it is known."""
+        place = bisect_left(self._curve, (done, 0.0))
+        return self._curve[place][1] if place < len(self._curve) else None
+
+    def words(self) -> dict[str, Any] | None:
+        """What to show now; None before two looks at steps that were made."""
+        done, now = self.done(), time.monotonic()
+        if done == 0:
+            return None
+        if self._start is None:
+            self._start = (now, done)
+            return None
+        since, first = self._start
+        speed = (done - first) / max(now - since, 1e-9)
+        spent = None if done == self.total else self.epsilon(done)  # then something else may be released, and count
+        return {
+            "done": done,
+            "spent": "" if spent is None else f"epsilon at most {spent:.3f}",
+            "speed": f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s",
+            "left": _clock((self.total - done) / speed) if speed > 0 else "",
+        }
+
+
+@contextmanager
+def shown(watch: Watch | None) -> Iterator[None]:
+    """Around a training: a bar on a terminal, a line every few seconds off one, on standard error; None is quiet."""
+    if watch is None:
+        yield
+        return
+    over = threading.Event()
+    draw = _bar if sys.stderr.isatty() else _lines
+    beside = threading.Thread(target=draw, args=(watch, over), name="progress", daemon=True)
+    beside.start()
+    try:
+        yield
+    finally:
+        over.set()
+        beside.join(timeout=5.0)
+
+
+def _lines(watch: Watch, over: threading.Event) -> None:
+    if over.wait(PATIENCE):
+        return
+    watch.words()
+    while not over.wait(LINES):
+        watch.price()
+        seen = watch.words()
+        if seen is not None:
+            parts = (seen["spent"], seen["speed"], seen["left"] and f"{seen['left']} left")
+            sys.stderr.write(f"step {seen['done']:,} of {watch.total:,}, {', '.join(filter(None, parts))}\n")
+            sys.stderr.flush()
+
+
+def _bar(watch: Watch, over: threading.Event) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    if over.wait(PATIENCE):
+        return
+    watch.words()
+    texts = [TextColumn(f"{{task.fields[{key}]}}") for key in ("spent", "speed", "left")]
+    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), *texts)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=watch.total, spent="", speed="", left="")
+        while not over.wait(FRAMES):
+            watch.price()
+            seen = watch.words()
+            if seen is not None:
+                left = f"{seen['left']} left" if seen["left"] else ""
+                bar.update(task, completed=seen["done"], spent=seen["spent"], speed=seen["speed"], left=left)
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return (
+        f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    )

@@ -1,0 +1,163 @@
+"""Tables in files: CSV with the standard library alone, Parquet through pyarrow where it is installed.
+
+A table comes back as a mapping of columns, every cell as it stands in the file: a CSV's cells are texts, so that "007"
+stays what it is and "NA" is a category like any other. Only an empty cell is missing. What cannot be read is an error
+that names the file and the line, never the cells beside it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from dpmac.checks import ArgumentError
+from dpmac.tables.columns import Number, did_you_mean, is_missing
+from dpmac.tables.schema import Schema
+
+Table = dict[str, list[Any]]
+_PARQUET = (".parquet", ".pq")
+_DELIMITERS = (",", ";", "\t")
+csv.field_size_limit(2**24)  # a cell of 16 MB is a damaged file; the usual limit of 128 KB is not
+
+
+def read_table(path: str | Path, schema: Schema | None = None) -> Table:
+    """The columns of a file by name, in its order; with a ``schema`` its numeric columns as numbers where they can be.
+
+    ``.csv``, ``.tsv`` and ``.txt`` (also ``.gz``) need a first line with the columns' names; commas, semicolons or tabs
+    stand between them. ``.parquet`` and ``.pq`` need pyarrow.
+    """
+    where = Path(path)
+    if where.is_dir() or not where.exists():
+        fix = "this is a folder: give a CSV or Parquet file" if where.is_dir() else "there is no such file"
+        raise ArgumentError("file", str(path), fix)
+    table = _parquet(where) if where.suffix.lower() in _PARQUET else _csv(where)
+    return table if schema is None else numbers_read(table, schema)
+
+
+def numbers_read(table: Table, schema: Schema) -> Table:
+    """The table with the schema's numeric columns as numbers, where all of a column's texts are such."""
+    numeric = {name for name, column in schema.columns.items() if isinstance(column, Number)}
+    return {name: _numbers(cells) if name in numeric else cells for name, cells in table.items()}
+
+
+def rows_in(table: Mapping[str, Sequence[Any]]) -> int:
+    """The number of rows."""
+    return len(next(iter(table.values()), ()))
+
+
+def need_columns(file: str | Path, table: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise unless the table of ``file`` has all these columns; the error lists every one that is not there."""
+    gone = [name for name in names if name not in table]
+    if gone:
+        listed = ", ".join(map(repr, gone))
+        hint = did_you_mean(gone[0], table)
+        has = ", ".join(map(repr, list(table)[:20])) + (" ..." if len(table) > 20 else "")
+        raise ArgumentError("file", str(file), f"it has no column {listed}; its columns are {has}{hint}")
+
+
+def guessed_kind(cells: Sequence[Any]) -> str:
+    """ "number" or "category", by looking at the rows: whole numbers of which there are few are taken for codes."""
+    seen: set[float] = set()
+    for cell in cells:
+        if is_missing(cell):
+            continue
+        try:
+            seen.add(float(cell))
+        except (TypeError, ValueError):
+            return "category"
+    few = len(seen) <= 10 and all(math.isfinite(value) and value == int(value) for value in seen)
+    return "category" if few else "number"
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _csv(path: Path) -> Table:
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as handle:
+            return _columns(path, handle)
+    except UnicodeDecodeError as error:
+        raise ArgumentError("file", str(path), f"it is not UTF-8 text ({error.reason}): save it as UTF-8") from None
+    except (csv.Error, EOFError, gzip.BadGzipFile) as error:
+        raise ArgumentError("file", str(path), f"it cannot be read as CSV ({error})") from None
+
+
+def _columns(path: Path, handle: IO[str]) -> Table:
+    first = handle.readline()
+    handle.seek(0)
+    delimiter = max(_DELIMITERS, key=first.count)  # the comma, if none of them is there
+    reader = csv.reader(handle, delimiter=delimiter, strict=True)
+    names = [name.strip() for name in next(reader, [])]
+    if not any(names):
+        raise ArgumentError("file", str(path), "it is empty: give a CSV file whose first line names the columns")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ArgumentError("file", str(path), f"the column {twice[0]!r} is there more than once: rename or drop one")
+    rows = []
+    for row in reader:
+        if len(row) != len(names):
+            if not row:  # an empty line
+                continue
+            fix = f"line {reader.line_num} has {len(row)} cells, the first line names {len(names)} columns: mend it"
+            raise ArgumentError("file", str(path), fix)
+        rows.append(row)
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
+
+
+def _parquet(path: Path) -> Table:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        fix = "Parquet files need pyarrow: pip install 'dpmac[parquet]', or save the table as CSV"
+        raise ArgumentError("file", str(path), fix) from None
+    try:
+        found = parquet.read_table(path)
+    except (ValueError, OSError) as error:  # pyarrow's errors are both
+        raise ArgumentError("file", str(path), f"it cannot be read as Parquet ({str(error).splitlines()[0]})") from None
+    return {str(name): found.column(name).to_pylist() for name in found.column_names}
+
+
+def _numbers(cells: list[Any]) -> list[Any]:
+    """Texts as numbers, NaN where a cell is empty; as they were if one of them is none: who reads it names the row."""
+    try:
+        return [math.nan if cell == "" else float(cell) for cell in cells]
+    except (TypeError, ValueError, OverflowError):
+        return cells
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[IO[str]]:
+    """A text file that appears under its name only when all of it is written; an error leaves what was there."""
+    where = Path(path)
+    part = where.with_name(f".{where.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="") as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        part.replace(where)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
+    """A table as CSV; numbers with all their digits, and nothing where a cell is missing."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(
+        ["" if is_missing(cell) else cell.item() if hasattr(cell, "item") else cell for cell in row]
+        for row in zip(*columns.values(), strict=True)
+    )
+    return out.getvalue()

@@ -1,0 +1,113 @@
+"""``dpmac schema``: templates that copy nothing from rows, checks that tell nothing of them, ranges that are paid."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpmac.privacy import Ledger
+from dpmac.tables import Schema
+
+
+def test_a_template_has_columns_and_kinds_and_nothing_of_the_rows(new_hospital, run):
+    done = run("schema", "init", "patients.csv", "--target", "death")
+    raw = done.json()
+    kinds = {name: column["kind"] for name, column in raw["columns"].items()}
+    assert kinds == {
+        **{"patient": "category", "age": "number", "sex": "category"},
+        **{"weight": "number", "ward": "category", "death": "category"},
+    }
+    assert raw["target"] == "death"
+    facts = {value for column in raw["columns"].values() for key, value in column.items() if key != "kind"}
+    assert facts == {None, True}
+    assert "looking at the rows" in done.err
+
+
+def test_a_template_from_the_header_alone_does_not_depend_on_the_rows(new_hospital, run):
+    words = ("schema", "init", "patients.csv", "--kinds-from-header-only")
+    first = run(*words)
+    header = (new_hospital / "patients.csv").read_text().splitlines()[0]
+    (new_hospital / "patients.csv").write_text(f"{header}\n1,2,3,4,5,6\n")
+    again = run(*words)
+    assert first == again
+    assert "looking at the rows" not in first.err
+    assert {column["kind"] for column in first.json()["columns"].values()} == {None}
+
+
+def test_a_template_is_refused_until_all_of_it_is_filled_in(new_hospital, run):
+    raw = run("schema", "init", "patients.csv", "--kinds-from-header-only").json()
+    path = new_hospital / "template.json"
+    path.write_text(json.dumps(raw))
+    left = run("schema", "check", "template.json")
+    assert left.code == 2
+    assert all(f"\n  {name}: write its kind" in left.err for name in raw["columns"])
+    for name in ("patient", "sex", "ward", "death"):
+        raw["columns"][name] |= {"kind": "category", "values": ["0", "1"]}
+    for name in ("age", "weight"):
+        raw["columns"][name]["kind"] = "number"
+    path.write_text(json.dumps(raw))
+    left = run("schema", "check", "template.json")
+    assert left.err.count("write its public range") == 2
+    trained = run("train", "patients.csv", "--schema", "template.json", "--epsilon", "1", "--out", "run")
+    assert trained.code == 2
+    assert "columns.age.low=None: this is not filled in yet: write its public range" in trained.err
+    for name in ("age", "weight"):
+        raw["columns"][name] |= {"low": 0, "high": 200}
+    path.write_text(json.dumps(raw))
+    assert run("schema", "check", "template.json").code == 0
+
+
+def test_a_check_names_columns_that_cannot_be_read_and_counts_nothing(new_hospital, run):
+    path = new_hospital / "patients.csv"
+    assert (
+        "fits it: 4 columns; dpmac train will make a classifier"
+        in run("schema", "check", "patients.schema.json", "patients.csv").out
+    )
+    quiet = run("schema", "check", "patients.schema.json", "patients.csv")
+    lines = path.read_text().splitlines()
+    lines[1] = "p000,999,X,1,Z,1"  # out of range, and values that no one listed: clipped, or "other"
+    path.write_text("\n".join(lines))
+    assert run("schema", "check", "patients.schema.json", "patients.csv") == quiet
+    lines[1] = "p000,old,F,heavy,A,1"
+    path.write_text("\n".join(lines))
+    done = run("schema", "check", "patients.schema.json", "patients.csv")
+    assert done.code == 2
+    assert "2 columns cannot be read" in done.err
+    assert "column 'age', row 0='old'" in done.err
+    assert "column 'weight', row 0='heavy'" in done.err
+
+
+def test_ranges_are_estimated_paid_for_and_recorded(new_hospital, run):
+    words = ["schema", "estimate", "patients.csv", "--schema", "half-done.json", "--ledger", "book.ledger"]
+    done = run(*words, "--epsilon", "1", "--data-set", "patients")
+    assert done.code == 0, done.err
+    raw = json.loads(done.out)
+    half = json.loads((new_hospital / "half-done.json").read_text())
+    low, high = raw["columns"]["weight"]["low"], raw["columns"]["weight"]["high"]
+    assert 0 < low < 70 < high < 200
+    untouched = [name for name in half["columns"] if name != "weight"]
+    assert all(raw["columns"][name] == half["columns"][name] for name in untouched)
+    assert "estimated from 400 rows, for epsilon 1" in Schema.from_dict(raw).about
+    ledger = Ledger.read(new_hospital / "book.ledger")
+    assert (len(ledger), ledger.data_set, ledger.entries[0].label) == (1, "patients", "ranges")
+    assert ledger.epsilon(1e-5) <= 1.0
+
+
+REFUSED = [
+    (["--epsilon", "0"], "epsilon=0.0"),
+    (["--epsilon", "1", "--delta", "0.1"], "delta=0.1"),
+    (["--epsilon", "1", "--schema", "patients.schema.json"], "there is nothing to estimate"),
+    (["--epsilon", "1", "--out", "patients.csv/x"], "nothing can be written"),
+    (["--epsilon", "1", "--schema", "none.json"], "none.json"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED, ids=[m for _, m in REFUSED])
+def test_a_wrong_estimate_spends_nothing(words, message, new_hospital, run):
+    common = ["schema", "estimate", "patients.csv", "--schema", "half-done.json", "--ledger", "book.ledger"]
+    done = run(*common, *words)
+    assert done.code in (1, 2)
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert not (new_hospital / "book.ledger").exists()
