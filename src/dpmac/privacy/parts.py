@@ -9,6 +9,7 @@ walks the package and fails if anything else does. Norms are in double precision
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -190,7 +191,8 @@ def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
 
     With every share within its bound, in units of that bound and u = 2^-24: a chunk's product is off by
     gamma_CHUNK sum_n |left[n]| |right[n]|^T at most in every entry (gamma_k = k u / (1 - k u), in whatever order a
-    kernel adds), so by CHUNK^2 u in norm; the j-th addition of a group by j CHUNK u. Only the chunk of the row that
+    kernel adds), so by CHUNK^2 u in norm; the j-th addition of a group by j CHUNK u (added two by two, or in any other
+    order, by less in all: each addition is off by u times what is below it in the tree). Only the chunk of the row that
     comes or goes, and the additions behind it, can round differently: twice that is :data:`SINGLE_ROOM`.
     """
     width, units = right.shape[1], left.shape[1]
@@ -199,7 +201,8 @@ def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
     if units * width <= _SMALL or left.device.type != "cpu":  # all whole chunks at one go
         whole = len(left) // CHUNK * CHUNK
         a, b = (t[:whole].reshape(-1, CHUNK, t.shape[1]) for t in (left, right))
-        total = torch.bmm(a.transpose(1, 2), b).sum(dim=0, dtype=torch.float64)
+        groups = [group.sum(dim=0).double() for group in torch.split(torch.bmm(a.transpose(1, 2), b), GROUP)]
+        total = functools.reduce(torch.add, groups) if groups else left.new_zeros(units, width, dtype=torch.float64)
         if whole < len(left):
             total += left[whole:].T @ right[whole:]
         return torch.cat([total, _sums(left).unsqueeze(1)], dim=1) if one else total
