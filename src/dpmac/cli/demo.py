@@ -52,8 +52,8 @@ def demo(
 
     [bold]adult[/bold]: 10,000 people of the US census of 1994 (UCI Adult, comes with this package); 8,000 train,
     2,000 test. Who earned more than 50,000 dollars? All settings are the defaults, which were chosen on seventeen
-    tables, this among them. Shows ranking (AUROC), log-loss against that of the base rate alone, and what the probabilities are
-    worth: predicted against observed.
+    tables, this among them. Shows ranking (AUROC), log-loss against that of the base rate alone, and what the
+    probabilities are worth: predicted against observed.
 
     [bold]digits[/bold]: scikit-learn's 1,797 handwritten digits of 8x8 pixels; 1,437 train, 360 test.
 

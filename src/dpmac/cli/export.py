@@ -14,7 +14,7 @@ def export(
     run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
     torch: Annotated[Path | None, typer.Option("--torch", help="A torch.export program to write, .pt2.")] = None,
     onnx: Annotated[
-        Path | None, typer.Option("--onnx", help="An ONNX file to write, .onnx; needs dpmac[onnx].")
+        Path | None, typer.Option("--onnx", help="An ONNX file to write, .onnx; needs the extra 'onnx'.")
     ] = None,
 ) -> None:
     """Write a model with its scaling as a file that needs nothing of dpmac; a JSON beside it says what goes in.

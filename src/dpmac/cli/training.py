@@ -34,8 +34,8 @@ def check_places(folder: Path, ledger: Path | None) -> None:
     """Raise unless a new run folder and the ledger can be written; touches no rows and leaves nothing behind."""
     if folder.exists() or folder.is_symlink():
         stopped = (folder / JOB).exists() and not (folder / "dpmac.json").exists()
-        fix = f"an interrupted run is there: go on with it by  dpmac resume {folder}" if stopped else "it exists"
-        raise ArgumentError("--out", str(folder), f"{fix}; or give a folder that is not there yet")
+        there = f"an interrupted run is there: go on with it by  dpmac resume {folder}, or" if stopped else "it exists:"
+        raise ArgumentError("--out", str(folder), f"{there} give a folder that is not there yet")
     check_file("--out", folder)
     if ledger is not None:
         check_ledger(ledger)

@@ -17,7 +17,10 @@ def write_tensors(path: str | Path, header: Mapping[str, Any], tensors: Mapping[
 
     kept = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     kept = kept or {"nothing": torch.zeros(0)}  # a file of no tensors has no header either
+    Path(path).touch()  # with the user's own permissions, which safetensors would narrow
+    mode = Path(path).stat().st_mode
     save_file(kept, str(path), metadata={"dpmac": json.dumps(header)})
+    Path(path).chmod(mode)
 
 
 def read_tensors(path: str | Path, known: str, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
