@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from dpmac import DPMACPCA, DPMACClassifier
 from dpmac.checks import ArgumentError
 from dpmac.privacy import Ledger
+from dpmac.randomness import SystemNoise
 from dpmac.training import checkpoint as room
 from dpmac.training import trainer as trainers
 from dpmac.training.checkpoint import Checkpoints
+from dpmac.training.interruptions import held_back
 from tests.training.test_resume import STEPS, Killed, killing_at, rows, trainer_of
 
 
@@ -129,3 +135,43 @@ def test_a_run_with_other_settings_is_not_gone_on_with(tmp_path, releases):
     for more, what in (({"learning_rate": 0.5}, "wstep"), ({"z_step": "adam"}, "zstep")):
         with pytest.raises(ArgumentError, match=what):
             fit(tmp_path, "a", 1, **more)
+
+
+def test_ctrl_c_loses_no_step(tmp_path):
+    """It waits for the end of the step, and the step is written down."""
+
+    def interrupting(done, _total):
+        if done == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    trainer, problem = trainer_of(source=SystemNoise(), on_step=interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(problem.x, problem.y, Ledger(tmp_path / "ledger"), Checkpoints(tmp_path / "kept", 1e6))
+    assert signal.getsignal(signal.SIGINT) is before
+    trainer.on_step = None
+    run = trainer.fit(problem.x, problem.y, Ledger.load(tmp_path / "ledger"), Checkpoints(tmp_path / "kept"))
+    assert len(run.ledger) == STEPS  # and no warning: none was lost
+
+
+def test_a_second_ctrl_c_is_not_kept_waiting():
+    came = []
+
+    def twice():
+        with held_back() as held:
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+                came.append(held.came)
+
+    with pytest.raises(KeyboardInterrupt):
+        twice()
+    assert came == [True]
+    with pytest.raises(KeyboardInterrupt), held_back():  # and one that nobody let through comes at the end
+        os.kill(os.getpid(), signal.SIGINT)
+    with ThreadPoolExecutor(1) as other:
+        assert not other.submit(_held_in_a_thread).result()
+
+
+def _held_in_a_thread():
+    with held_back() as held:
+        return held.came

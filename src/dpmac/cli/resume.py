@@ -23,8 +23,8 @@ def resume(
     """Go on with a training that was interrupted, from its last checkpoint, with the same file, settings and ledger.
 
     It costs what the uninterrupted training would have cost; with [bold]--seed[/bold] the model is the same, bit for
-    bit. Without, steps after the last checkpoint (two seconds' worth) are paid for and lost. The file must be as it
-    was. A run that is finished is left alone.
+    bit. After Ctrl-C no step is lost; after a crash those since the last checkpoint (two seconds' worth) are paid for
+    and lost. The file must be as it was. A run that is finished is left alone.
 
     If the training ended before its first checkpoint, what it spent stays spent; then only [bold]--again[/bold] starts
     anew, and the ledger will count both.

@@ -9,6 +9,7 @@ import copy
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -27,6 +28,7 @@ from dpmac.privacy.plan import STEP
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.course import Course, handing_over
+from dpmac.training.interruptions import held_back
 from dpmac.training.rows import private_rows
 from dpmac.training.run import Record, Run
 from dpmac.training.step import Step, inputs_of
@@ -111,11 +113,13 @@ class Trainer:
             course.run = checkpoints.run
             course.resume(checkpoints, job)
             checkpoints.write(course.state(job, self.bound))  # before the first release: from here on none is forgotten
-        while course.done < self.plan.steps:
-            self._step(course, table, step_of(course.bound))
-            last = course.done == self.plan.steps
-            if checkpoints is not None and (last or checkpoints.due()):
-                self._keep(checkpoints, course.state(job, self.bound))
+        with nullcontext() if checkpoints is None else held_back() as held:
+            while course.done < self.plan.steps:
+                self._step(course, table, step_of(course.bound))
+                if checkpoints is not None and held is not None:
+                    if course.done == self.plan.steps or held.came or checkpoints.due():
+                        self._keep(checkpoints, course.state(job, self.bound))
+                    held.let_through()
         self._check_books(book, course)
         return Run(updater.model, course.history, book, self.plan, self.notes, front)
 
