@@ -204,9 +204,8 @@ class Trainer:
 
     def _check_books(self, ledger: Ledger, course: Course) -> None:
         """Raise unless the ledger, beside what it held before, has exactly this run's steps."""
-        mine = [
-            e for e in ledger.entries[course.begun :] if e.run == course.run and (e.label == STEP or not course.run)
-        ]
+        since = ledger.entries[course.begun :]
+        mine = [e for e in since if not course.run or (e.run == course.run and e.label == STEP)]
         made = (*ledger.until(course.begun).mechanisms(), *(e.mechanism() for e in mine))
         if set(merged(made)) != set(self.plan.mechanisms()):
             raise RuntimeError("the ledger does not hold what the plan promised: this is a bug, do not use the model")
