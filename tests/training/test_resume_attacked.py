@@ -137,23 +137,31 @@ def test_a_run_with_other_settings_is_not_gone_on_with(tmp_path, releases):
             fit(tmp_path, "a", 1, **more)
 
 
-def test_ctrl_c_loses_no_step(tmp_path):
+@pytest.fixture
+def heard():
+    """Python's own handler of SIGINT, which a process that a shell starts in the background does not have."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_loses_no_step(tmp_path, heard):
     """It waits for the end of the step, and the step is written down."""
 
     def interrupting(done, _total):
         if done == 5:
             os.kill(os.getpid(), signal.SIGINT)
 
-    before = signal.getsignal(signal.SIGINT)
     trainer, problem = trainer_of(source=SystemNoise(), on_step=interrupting)
     with pytest.raises(KeyboardInterrupt):
         trainer.fit(problem.x, problem.y, Ledger(tmp_path / "ledger"), Checkpoints(tmp_path / "kept", 1e6))
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is heard
     trainer.on_step = None
     run = trainer.fit(problem.x, problem.y, Ledger.load(tmp_path / "ledger"), Checkpoints(tmp_path / "kept"))
     assert len(run.ledger) == STEPS  # and no warning: none was lost
 
 
+@pytest.mark.usefixtures("heard")
 def test_a_second_ctrl_c_is_not_kept_waiting():
     came = []
 
