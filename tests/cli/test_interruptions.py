@@ -12,6 +12,7 @@ import pytest
 import dpmac
 from cli.commands import lines_of, wait_for
 from dpmac.cli.jobs import Job
+from dpmac.cli.watching import Watch
 from dpmac.privacy import Ledger
 
 TRAIN = ["train", "adult.csv", "--schema", "adult.schema.json", "--epsilon", "2", "--hidden", "none", "--quiet"]
@@ -188,3 +189,10 @@ def test_a_run_is_not_resumed_with_something_else(people, run, server):
         assert (people / "run" / "checkpoint").exists()
         path.write_text(text)
     assert run("resume", "run").code == 0
+
+
+def test_the_epsilon_that_progress_shows_is_never_rounded_down(monkeypatch):
+    watch = Watch(Ledger(), 0, 10, 1e-5)
+    monkeypatch.setattr(watch, "done", lambda: 4)
+    watch._curve, watch._start = [(5, 2.28510001)], (0.0, 1)
+    assert watch.words()["spent"] == "epsilon at most 2.286"

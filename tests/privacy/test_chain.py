@@ -35,7 +35,7 @@ def test_entries_say_when_what_for_and_of_which_rows(tmp_path):
     assert [(e.purpose, e.model) for e in again.entries] == [("readmission", "runs/first")] * 4 + [("", "")]
     assert [e.date for e in again.entries] == [e.date for e in ledger.entries]
     assert all(e.date.startswith("20") and e.date.endswith("+00:00") for e in again.entries)
-    assert [a.date <= b.date for a, b in pairwise(again.entries)]
+    assert all(a.date <= b.date for a, b in pairwise(again.entries))
     ledger.save(tmp_path / "copy.jsonl")
     assert Ledger.load(tmp_path / "copy.jsonl").data_set == ledger.data_set
     with pytest.raises(RuntimeError), again.noting(purpose="x"):

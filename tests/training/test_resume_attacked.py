@@ -183,3 +183,17 @@ def test_a_second_ctrl_c_is_not_kept_waiting():
 def _held_in_a_thread():
     with held_back() as held:
         return held.came
+
+
+@pytest.mark.usefixtures("heard")
+def test_a_handler_that_the_interruption_sets_is_left_in_place():
+    """Whoever ends a run on Ctrl-C may not want to hear of a second one on the way out."""
+
+    def deaf(*_):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    signal.signal(signal.SIGINT, deaf)
+    with held_back() as held:
+        os.kill(os.getpid(), signal.SIGINT)
+        held.let_through()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

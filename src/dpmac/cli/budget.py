@@ -177,7 +177,7 @@ def _show(answer: dict[str, Any], usual: Usual | None) -> None:
     from rich.table import Table
 
     from dpmac.privacy.accounting import UNIT
-    from dpmac.privacy.statement import round_up
+    from dpmac.privacy.statement import not_less, round_up
 
     title = "Privacy budget" if usual is None else f"What {usual.estimator} would do"
     table = Table(title=title, caption=f"Unit: {UNIT}", show_header=False)
@@ -185,7 +185,7 @@ def _show(answer: dict[str, Any], usual: Usual | None) -> None:
         ("noise multiplier", round_up(answer["noise_multiplier"])),
         ("epsilon (PLD)", f"[bold]{round_up(answer['epsilon_pld'])}[/bold]"),
         ("epsilon (RDP)", round_up(answer["epsilon_rdp"])),
-        ("delta", f"{answer['delta']:g}"),
+        ("delta", not_less(answer["delta"])),
         ("sampling rate q", f"{answer['sample_rate']:.6g}"),
         ("steps", f"{answer['steps']:,}"),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import groupby
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from dpmac.cli.ending import Failed, add
 
 if TYPE_CHECKING:
     from dpmac.privacy import Ledger
+    from dpmac.report.spending import Group
 
 ledger_app = typer.Typer(
     name="ledger",
@@ -39,13 +40,16 @@ def show(ledger: File, delta: Delta = 1e-5, as_json: AsJson = False) -> None:
 
       dpmac ledger show hospital.ledger --delta 1e-6 --json
     """
+    from dpmac.report.spending import groups_of
+
     book = _read(ledger)
-    groups = grouped(book)
+    groups = groups_of(book.entries)
     total = book.epsilon(delta)
     if as_json:
         finite = total if total < float("inf") else None
-        answer = {"data_set": book.data_set, "releases": len(book), "epsilon": finite, "delta": delta}
-        typer.echo(json.dumps({**answer, "seeded": book.seeded, "groups": groups}, allow_nan=False))
+        answer: dict[str, Any] = {"data_set": book.data_set, "releases": len(book), "epsilon": finite, "delta": delta}
+        answer |= {"seeded": book.seeded, "groups": [_plain(group) for group in groups]}
+        typer.echo(json.dumps(answer, allow_nan=False))
         return
     _show(ledger, book, groups, total, delta)
 
@@ -64,21 +68,21 @@ def remaining(
 
       dpmac ledger remaining hospital.ledger --epsilon 10
     """
+    from dpmac.privacy.statement import not_less, round_up
+
     book = _read(ledger)
     spent, left = book.epsilon(delta), book.remaining(epsilon, delta)
     if as_json:
         finite = spent if spent < float("inf") else None
         typer.echo(json.dumps({"total": epsilon, "delta": delta, "spent": finite, "remaining": left}, allow_nan=False))
     elif left > 0:
-        from dpmac.privacy.statement import round_up
-
         down = int(left * 1e4) / 1e4  # what is left is rounded down, what is spent up
         typer.echo(
-            f"spent: epsilon {round_up(spent)} at delta {delta:g}\n"
+            f"spent: epsilon {round_up(spent)} at delta {not_less(delta)}\n"
             f"left of a total of {epsilon:g}: one further release of epsilon {down:.4f}"
         )
     if left <= 0:
-        raise Failed(f"{ledger}: nothing is left of a total of {epsilon:g}: it holds epsilon {spent:.4g} already")
+        raise Failed(f"{ledger}: nothing is left of a total of {epsilon:g}: it holds epsilon {round_up(spent)} already")
 
 
 def verify(ledger: File, as_json: AsJson = False) -> None:
@@ -106,39 +110,31 @@ def _read(path: Path) -> Ledger:
     return Ledger.read(path)
 
 
-def grouped(ledger: Ledger) -> list[dict[str, Any]]:
-    """Neighbouring entries that are alike, counted: what was released, for what, from when to when."""
-
-    def alike(entry: Any) -> tuple[Any, ...]:
-        return entry.model, entry.purpose, entry.label, entry.noise_multiplier, entry.sample_rate, entry.seeded
-
-    found = []
-    for key, entries in groupby(ledger.entries, alike):
-        dates = [entry.date for entry in entries]
-        names = ("model", "purpose", "label", "noise_multiplier", "sample_rate", "seeded")
-        found.append({**dict(zip(names, key, strict=True)), "count": len(dates), "from": dates[0], "to": dates[-1]})
-    return found
+def _plain(group: Group) -> dict[str, Any]:
+    """For a script."""
+    words = asdict(group)
+    return {**words, "from": words.pop("first"), "to": words.pop("last")}
 
 
-def _show(path: Path, book: Ledger, groups: list[dict[str, Any]], total: float, delta: float) -> None:
+def _show(path: Path, book: Ledger, groups: list[Group], total: float, delta: float) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from dpmac.privacy.statement import round_up
+    from dpmac.privacy.statement import not_less, round_up
 
     title = f"{path}: {book.data_set}" if book.data_set else str(path)
     table = Table(
-        title=Text(title), caption=f"All {len(book):,} together: epsilon {round_up(total)} at delta {delta:g}"
+        title=Text(title), caption=f"All {len(book):,} together: epsilon {round_up(total)} at delta {not_less(delta)}"
     )
     for name in ("date", "model", "purpose", "what"):
         table.add_column(name)
     for name in ("releases", "noise", "rate"):
         table.add_column(name, justify="right")
     for group in groups:
-        what = group["label"] + (" (seeded)" if group["seeded"] else "")
-        words = (group["from"][:10], group["model"], group["purpose"], what)
-        numbers = (f"{group['count']:,}", f"{group['noise_multiplier']:.4g}", f"{group['sample_rate']:.4g}")
+        what = group.label + (" (seeded)" if group.seeded else "")
+        words = (group.date, group.model, group.purpose, what)
+        numbers = (f"{group.count:,}", f"{group.noise_multiplier:.4g}", f"{group.sample_rate:.4g}")
         table.add_row(*map(Text, (*words, *numbers)))
     Console().print(table)
 

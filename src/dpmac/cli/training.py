@@ -145,7 +145,7 @@ def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, began: bool
     What was spent is read off the file: an interruption may come between a line there and the ledger's own count.
     """
     from dpmac.privacy import Ledger
-    from dpmac.privacy.statement import round_up
+    from dpmac.privacy.statement import not_less, round_up
 
     known, path = told(error), Path(job.ledger)
     with suppress(ValueError, OSError):  # as far as it is known, if the file has been damaged meanwhile
@@ -160,7 +160,7 @@ def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, began: bool
     spent = ledger.epsilon(delta_of(job))
     sys.stderr.write(
         f"dpmac: stopped after {len(ledger) - job.before:,} releases; the ledger {job.ledger} holds epsilon "
-        f"{round_up(spent)} at delta {delta_of(job):g} in all\ndpmac: go on with  dpmac resume {folder}\n"
+        f"{round_up(spent)} at delta {not_less(delta_of(job))} in all\ndpmac: go on with  dpmac resume {folder}\n"
     )
 
 

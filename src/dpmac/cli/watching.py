@@ -68,10 +68,12 @@ class Watch:
             return None
         since, first = self._start
         speed = (done - first) / max(now - since, 1e-9)
+        from dpmac.privacy.statement import round_up
+
         spent = None if done == self.total else self.epsilon(done)  # then something else may be released, and count
         return {
             "done": done,
-            "spent": "" if spent is None else f"epsilon at most {spent:.3f}",
+            "spent": "" if spent is None else f"epsilon at most {round_up(spent, 3)}",
             "speed": f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s",
             "left": _clock((self.total - done) / speed) if speed > 0 else "",
         }

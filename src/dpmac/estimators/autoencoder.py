@@ -130,8 +130,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         if self.method_ == "gradient":
             self._train(x, None, LOSSES["squared"])
             self.autoencoder_: ClosedFormAutoencoder | None = None
-            with self._afterwards("nothing"):
-                pass
+            self._fitted()
         else:
             self.autoencoder_ = self._solve(x, width)
         return self

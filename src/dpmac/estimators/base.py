@@ -179,6 +179,10 @@ class PrivateEstimator(OnRows):
         ledger = self.run_.ledger
         with handing_over(ledger), ledger.noting(run=self._run or None):
             yield not self._after_made
+        self._fitted()
+
+    def _fitted(self) -> None:
+        """The end of a fit: nothing is left to go on with."""
         checkpoints = Checkpoints.at(self.checkpoint)
         if checkpoints is not None:
             checkpoints.finished()

@@ -74,7 +74,7 @@ class LedgerFile:
         except FileExistsError:
             fix = "a ledger is already there: use Ledger.load to continue it"
             raise ArgumentError("path", str(path), fix) from None
-        sync_folder(path.parent)
+        sync(path.parent)
         return cls(path, header, len(header.line()), [header.root()])
 
     @classmethod
@@ -138,7 +138,7 @@ class LedgerFile:
         if lines:
             fresh.append(*lines)
         beside.replace(place)
-        sync_folder(place.parent)
+        sync(place.parent)
         self.header, self._size, self.heads = fresh.header, fresh._size, fresh.heads
         self._to_renew, self._torn = False, None
 
@@ -227,11 +227,12 @@ def _locked(handle: BinaryIO | Any) -> Iterator[None]:
     yield
 
 
-def sync_folder(folder: Path) -> None:
-    """Make a new file's name durable, where the system lets a folder be synced."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of names where the system can, is on the disk."""
+    if path.is_dir() and os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

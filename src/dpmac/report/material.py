@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpmac.privacy import Ledger, Plan, Statement
-from dpmac.privacy.accounting import epsilon_of, merged
 from dpmac.privacy.statement import NOT_COVERED
 from dpmac.tables import Schema
 from dpmac.training.run import Record
@@ -56,7 +55,7 @@ class Material:
 
     def ledger_before(self, count: int) -> float:
         """The epsilon of the ledger's first ``count`` releases."""
-        return epsilon_of(merged(entry.mechanism() for entry in self.ledger.entries[:count]), self.delta)
+        return self.ledger.until(count).epsilon(self.delta)
 
     @property
     def scores(self) -> Mapping[str, Any] | None:

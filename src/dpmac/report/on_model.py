@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpmac.privacy.statement import round_up
+from dpmac.privacy.statement import not_less, round_up
 from dpmac.report.attack import Attack
 from dpmac.report.charts import Axis, Line, dots, keys, line_chart, short, spread
 from dpmac.report.effects import Effect, Effects, effects_of, way_back
@@ -34,7 +34,7 @@ def head_section(run: Material, attack: Attack | None) -> Markup:
     """Name, what was trained, when, and the figures that are seen first."""
     statement = run.statement
     epsilon = "none" if not statement.private else round_up(statement.epsilon, 3)
-    words = f"at delta = {run.delta:g}" if statement.private else "NOT PRIVATE: a release without noise"
+    words = f"at delta = {not_less(run.delta)}" if statement.private else "NOT PRIVATE: a release without noise"
     shown = [
         (
             "epsilon",

@@ -6,7 +6,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from dpmac.privacy.accounting import UNIT
-from dpmac.privacy.statement import NOT_COVERED, SEEDED_LINE, round_up
+from dpmac.privacy.statement import NOT_COVERED, SEEDED_LINE, not_less, round_up
 from dpmac.report.attack import Attack
 from dpmac.report.charts import Axis, Line, line_chart, percent, short, spread
 from dpmac.report.markup import Markup, bullets, figure, group, paragraph, section, table, text
@@ -49,14 +49,14 @@ def spending_section(run: Material) -> Markup:
         "Epsilon over the releases of the ledger",
         [Line("epsilon", finite, dots=True, area=True)],
         x,
-        Axis(f"epsilon at delta = {run.delta:g}", 0.0, 1.08 * finite[-1][1] or 1.0),
+        Axis(f"epsilon at delta = {not_less(run.delta)}", 0.0, 1.08 * finite[-1][1] or 1.0),
     )
     caption = "Composed from the ledger at the dots; each is an upper bound."
     before = 0 if run.plan is None else sum(m.count for m in run.plan.before)
     words = [
         paragraph(
             f"{finite[-1][0]:,.0f} release{'s' if finite[-1][0] > 1 else ''} from the same rows, "
-            f"each of them noisy, together cost epsilon = {round_up(finite[-1][1])} at delta = {run.delta:g}."
+            f"each of them noisy, together cost epsilon = {round_up(finite[-1][1])} at delta = {not_less(run.delta)}."
         )
     ]
     if before:
@@ -135,7 +135,7 @@ def _odds(found: Attack, delta: float) -> list[Markup]:
         paragraph(
             f"Someone who thought it {first[0]} likely that your row is in the table can become at most {first[1]} "
             f"sure of it; someone who thought it {second[0]} likely, at most {second[1]}. "
-            f"Odds change by a factor of at most {factor}, except with a chance of {delta:g}."
+            f"Odds change by a factor of at most {factor}, except with a chance of {not_less(delta)}."
         ),
         table(("thought before", "can become, at most", "can become, at least"), rows, numeric=(0, 1, 2)),
         paragraph(

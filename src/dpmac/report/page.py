@@ -6,7 +6,6 @@ that were called public. It is one file: nothing is fetched, and no script runs.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from dpmac.checks import ArgumentError
@@ -16,6 +15,7 @@ from dpmac.report.material import Material, material_of
 from dpmac.report.on_model import calibration_section, columns_section, head_section, scores_section
 from dpmac.report.on_privacy import attack_section, ledger_section, signal_section, spending_section, statement_section
 from dpmac.report.style import STYLE
+from dpmac.tables.files import whole_file
 
 NAME = "report.html"
 
@@ -34,12 +34,8 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     if not where.parent.is_dir():
         raise ArgumentError("out", str(where), f"there is no folder {where.parent}: make it first")
     page = page_of(material_of(open_folder(folder)))
-    draft = where.with_name(f".{where.name}.{os.getpid()}.part")
-    try:
-        draft.write_text(page, encoding="utf-8")
-        draft.replace(where)
-    finally:
-        draft.unlink(missing_ok=True)
+    with whole_file(where) as handle:
+        handle.write(page)
     return where
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from dpmac.privacy import Ledger, Plan
-from dpmac.privacy.accounting import epsilon_of, merged
 from dpmac.privacy.ledger import Entry
 from dpmac.privacy.plan import STEP
 from dpmac.training.run import Record
@@ -21,16 +22,24 @@ POINTS = 12  # at which epsilon is asked for
 
 @dataclass(frozen=True)
 class Group:
-    """Like releases that follow each other on one day."""
+    """Like releases that follow each other: neighbours that differ in nothing but the moment."""
 
+    model: str
+    purpose: str
     label: str
     noise_multiplier: float
     sample_rate: float
     seeded: bool
-    date: str
-    purpose: str
-    model: str
-    count: int = 1
+    count: int
+    first: str  # when the first was made, and the last
+    last: str
+
+    @property
+    def date(self) -> str:
+        return self.first[:10]
+
+
+_ALIKE = tuple(field.name for field in fields(Group))[:6]
 
 
 @dataclass(frozen=True)
@@ -68,22 +77,17 @@ def epsilon_over_releases(ledger: Ledger, delta: float, points: int = POINTS) ->
     turns = [k for k in range(1, total) if mechanisms[k] != mechanisms[k - 1]]
     wanted = {round(k * total / points) for k in range(1, points + 1)} | set(turns[:3]) | {1, total}
     places = sorted(k for k in wanted if k >= 1)
-    return [(0, 0.0), *((k, epsilon_of(merged(mechanisms[:k]), delta)) for k in places)]
+    return [(0, 0.0), *((k, ledger.until(k).epsilon(delta)) for k in places)]
 
 
 def groups_of(entries: Sequence[Entry]) -> list[Group]:
-    """The ledger in short: neighbours that differ in nothing but the moment, counted together."""
-    found: list[tuple[Group, int]] = []
-    for entry in entries:
-        one = Group(
-            entry.label, entry.noise_multiplier, entry.sample_rate, entry.seeded, entry.date[:10], entry.purpose,
-            entry.model,
-        )  # fmt: skip
-        if found and found[-1][0] == one:
-            found[-1] = (one, found[-1][1] + 1)
-        else:
-            found.append((one, 1))
-    return [Group(**{**vars(one), "count": count}) for one, count in found]
+    """The ledger in short."""
+    found = []
+    for alike, same in groupby(entries, attrgetter(*_ALIKE)):
+        dates = [entry.date for entry in same]
+        shared: dict[str, Any] = dict(zip(_ALIKE, alike, strict=True))
+        found.append(Group(**shared, count=len(dates), first=dates[0], last=dates[-1]))
+    return found
 
 
 def signals_of(estimator: Any, plan: Plan | None, ledger: Ledger, history: Sequence[Record]) -> list[LayerSignal]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmac.checks import ArgumentError
+from dpmac.privacy.chain import sync
 from dpmac.saving.manifest import FILES, NAME
 
 TAKEN = "there is something in this folder already, and nothing is written over it: give a new one"
@@ -73,17 +74,6 @@ def _beside(where: Path) -> Path:
             continue
         return beside
     raise AssertionError("unreachable")
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or a folder's list of names where the system can, is on the disk."""
-    if path.is_dir() and os.name != "posix":
-        return
-    handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def write_json(path: Path, content: Any) -> None:

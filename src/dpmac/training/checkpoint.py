@@ -28,7 +28,7 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, number
 from dpmac.nets.files import read_tensors, write_tensors
 from dpmac.privacy import Ledger
-from dpmac.privacy.chain import sync_folder
+from dpmac.privacy.chain import sync
 from dpmac.randomness.streams import fresh_name
 from dpmac.training.trees import packed, unpacked
 
@@ -92,12 +92,11 @@ class Checkpoints:
         beside = self.folder / f"{NAME}.{os.getpid()}.new"
         try:
             write_tensors(beside, {"format": FORMAT, "state": tree, "digest": _digest(tree, tensors)}, tensors)
-            with beside.open("rb") as handle:
-                os.fsync(handle.fileno())
+            sync(beside)
             beside.replace(self.path)
         finally:
             beside.unlink(missing_ok=True)
-        sync_folder(self.folder)
+        sync(self.folder)
         self._last = time.monotonic()
         self._took = self._last - start
 

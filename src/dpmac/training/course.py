@@ -29,7 +29,6 @@ class Course:
     begun: int
     run: str = ""
     done: int = 0
-    lost: int = 0
     history: list[Record] = field(default_factory=list)
     written: Ledger = field(init=False)  # the ledger itself, whatever ``ledger`` becomes
 
@@ -44,7 +43,6 @@ class Course:
             "done": self.done,
             "ledger": self.begun,
             "heads": [(count, self.written.head(count)) for count in (self.begun, len(self.written))],
-            "lost": self.lost,
             "updater": self.updater.state(),
             "threshold": _learned(self.bound, first),
             "history": [asdict(record) for record in self.history],
@@ -60,7 +58,7 @@ class Course:
             other = [name for name in job if saved["job"].get(name) != job[name]]
             fix = f"it is of another training (another {', '.join(other)}): give another folder, or delete it"
             raise ArgumentError("checkpoint", str(checkpoints.path), fix)
-        self.done, self.begun, self.lost = saved["done"], saved["ledger"], saved["lost"]
+        self.done, self.begun = saved["done"], saved["ledger"]
         self.updater.restore(saved["updater"])
         self.history = [Record(**record) for record in saved["history"]]
         if saved["threshold"] is not None:
@@ -80,7 +78,7 @@ class Course:
             return
         more = made - self.done
         self.updater.skip(more)
-        self.done, self.lost = made, self.lost + more
+        self.done = made
         if more:
             warnings.warn(
                 f"{more} steps were released after the last checkpoint and died with the process: they are paid for, "

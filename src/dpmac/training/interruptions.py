@@ -47,5 +47,6 @@ def held_back() -> Iterator[HeldBack]:
     try:
         yield held
     finally:
-        signal.signal(signal.SIGINT, before)
+        if signal.getsignal(signal.SIGINT) == held.receive:  # whom it was let through to may have set another
+            signal.signal(signal.SIGINT, before)
     held.let_through()
