@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-long test-all lint types bench bench-tables reproduce docs clean
+.PHONY: help demo test test-long test-all lint types bench bench-tables audit mutants fuzz durability reproduce docs clean
 help:            ## list the targets
 	@awk -F ':.*## *' '/^[a-z-]+:.*##/ { printf "%-12s%s\n", $$1, $$2 }' Makefile
 
@@ -38,7 +38,7 @@ lint: $(VENV)/.installed-dev  ## ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.installed-dev ## mypy --strict over src/ and reproduction/
+types: $(VENV)/.installed-dev ## mypy --strict over src/, reproduction/ and mutants/
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed-dev ## side by side with Opacus and plain torch: time and memory of a step, whole fits (DPMAC_DATA)
@@ -52,6 +52,18 @@ bench: $(VENV)/.installed-dev ## side by side with Opacus and plain torch: time 
 bench-tables: $(VENV)/.installed-dev ## private models on real tables, beside DP-EBM, diffprivlib and Opacus (DPMAC_DATA; hours on 2 cores; resumable)
 	$(PIP) install -q -c constraints.txt -e '.[peers]'
 	$(BIN)/python benchmarks/tables.py --fits 5
+
+audit: $(VENV)/.installed ## try to prove the build's claims wrong: lower bounds on epsilon by attacks, for release notes (an hour on 2 cores)
+	$(BIN)/dpmac audit --full
+
+mutants: $(VENV)/.installed-dev ## privacy bugs put into copies of the package, one at a time: the tests must notice each (a quarter of an hour; resumable)
+	$(BIN)/python -m mutants
+
+fuzz: $(VENV)/.installed-dev ## odd inputs of all kinds: each succeeds or is refused in our words, and leaves nothing behind (CASES=10000 SEED=0; minutes; resumable)
+	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --cases $(or $(CASES),10000) --seed $(or $(SEED),0)
+
+durability: $(VENV)/.installed-dev ## kills, full disks, torn files, two at a time, for real (KILLS=50 SEED=0; ten minutes; as root also mounts and permissions)
+	OMP_NUM_THREADS=1 KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),0) $(BIN)/python -m pytest -s -m '' tests/durability
 
 reproduce: $(VENV)/.installed ## the paper's tables and figures, 10 runs of both presets (hours on a CPU; resumable)
 	$(BIN)/python -m reproduction all --runs 10 --preset both --out runs/reproduce

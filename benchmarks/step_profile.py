@@ -18,23 +18,23 @@ import torch
 
 from dpmac.mac.wsteps.optimizer import OptimizerUpdater
 from dpmac.mac.zsteps import FixedPrediction
-from dpmac.privacy import door, sampling
+from dpmac.privacy import PrivateRows, door, sampling
 from dpmac.privacy.bounds import JointClip
 from dpmac.privacy.ledger import Ledger
 from dpmac.privacy.parts import OuterPart
 from dpmac.randomness import SystemNoise
 
 ROOMS: dict[str, tuple[Any, str]] = {
-    "drawing the sample": (sampling.PrivateRows, "sample"),
+    "drawing the sample": (PrivateRows, "sample"),
     "sums": (door, "_sums"),
     "  spots": (sampling, "shuffled"),
-    "  gathering rows": (sampling, "_gathered"),
+    "  gathering rows": (sampling, "gathered"),
     "  coordinates: forward and back": (FixedPrediction, "solve"),
     "  bound: norms and factors": (JointClip, "apply"),
-    "  check of the promise": (door, "_check_promise"),
+    "  check of the promise": (door, "_keep_promise"),
     "  summed slopes": (OuterPart, "total"),
     "ledger": (Ledger, "append"),
-    "noise and grid": (door, "_perturb"),
+    "noise and grid": (door, "perturbed"),
     "  the draw": (SystemNoise, "normal"),
     "weights": (OptimizerUpdater, "apply"),
 }

@@ -15,6 +15,7 @@ import torch
 from torch.func import grad, vjp
 
 from askers import ASKERS, EXPANSIONS, ROWS, convolutional, dense, labels, numbers
+from curvatures import assert_curvature_is_autograds
 from dpmac.mac import Z_STEPS, FixedPrediction
 from dpmac.mac.coordinates import Coordinates, problems_of
 from dpmac.nets import loss
@@ -201,7 +202,7 @@ def test_z_step(name, make):
 
 @pytest.mark.parametrize("name", EXPANSIONS)
 def test_expansion(name):
-    """Parts of the promised shapes, rows alone; and the polynomial's gradient is autograd's, of the layers' losses."""
+    """Parts of the promised shapes, rows alone; and the polynomial's derivatives are autograd's of the losses."""
     expansion, network, g = EXPANSIONS[name], dense("tanh").double(), loss("softmax")
     with torch.no_grad():
         for parameter in network.parameters():
@@ -230,6 +231,7 @@ def test_expansion(name):
 
         exact = grad(objective)(layer.matrix())
         assert torch.allclose(polynomial.gradient(layer.matrix()), exact, atol=1e-9)
+        assert_curvature_is_autograds(polynomial.curvature, problem, objective, z, target)
 
 
 # --- bounds ---------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import dpmac.nets.fronts
 from askers import ASKERS, ROWS, SUPERVISED, UNSUPERVISED, labels, numbers
 from contracts import asked_by
+from dpmac.audit import Effort, WholeRun, all_cases
 from dpmac.mac import AdamCoordinates, FixedPrediction
 from dpmac.nets.layers import LAYERS
 from dpmac.privacy import Normalise, Plan, PrivateRows, door
@@ -189,6 +190,8 @@ def test_every_module_that_releases_is_among_the_askers(monkeypatch):
         SUPERVISED[name](PrivateRows(numbers(20, 5), labels(20, 4)), SeededNoise(0))
     for name in ("closed form", "private ranges", "mean"):
         UNSUPERVISED[name](PrivateRows(numbers(20, 9)), SeededNoise(0))
+    for case in (all_cases()["mean"], WholeRun("run", steps=2)):
+        case.judge(Effort("test", 40, 10), 0.5)
     assert seen == releasing
 
 

@@ -1,4 +1,4 @@
-"""Errors that name the argument, its value and the fix; raised before anything private is touched."""
+"""Errors that name the argument, its value and the fix; raised before anything private is touched. And a warning."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ class ArgumentError(ValueError):
         value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value  # NumPy scalars
         self.name, self.value, self.fix = name, value, fix
         super().__init__(f"{name}={value!r}: {fix}")
+
+
+class PrivacyWarning(UserWarning):
+    """Something about a private fit that its statement cannot know: it is allowed, and probably not what was meant."""
 
 
 def is_number(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from dataclasses import dataclass, fields
@@ -129,7 +130,7 @@ def test_the_helps_have_examples():
 @pytest.mark.parametrize(("page", "line"), EXAMPLES, ids=[line for _, line in EXAMPLES])
 def test_an_example_is_understood(page, line):
     """Its options are there and take those values; what the command then does is tested elsewhere."""
-    words = shlex.split(line.split("&&")[0])[1 + len(page.split()) :]
+    words = shlex.split(re.split("&&|>", line)[0])[1 + len(page.split()) :]
     PAGES[page].make_context(page, words)
 
 

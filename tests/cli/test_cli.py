@@ -135,7 +135,7 @@ assert 'torch' in sys.modules
     data = [["data", name] for name in ("list", "fetch", "path")]
     groups = {"schema": ("init", "check", "estimate"), "ledger": ("show", "remaining", "verify")}
     more = [[group, *name] for group, names in groups.items() for name in ([], *([one] for one in names))]
-    own = [[name] for name in ("train", "resume", "predict", "evaluate", "inspect", "report", "export")]
+    own = [[name] for name in ("train", "resume", "predict", "evaluate", "inspect", "report", "export", "audit")]
     words = [[], ["demo"], ["budget"], ["data"], *data, ["reproduce"], ["version"], *more, *own]
     done = started(json.dumps(words), code=code)
     assert done.returncode == 0, done.stderr

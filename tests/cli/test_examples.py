@@ -12,6 +12,7 @@ from dpmac.cli import app
 
 ELSEWHERE = {
     "dpmac demo": "test_demo.py runs the command",
+    "dpmac audit": "test_audit_command.py runs the shortest of them",
     "dpmac data fetch": "needs a network",
     "dpmac data path mnist": "needs what the network brings",
     "dpmac reproduce": "tests/reproduction",

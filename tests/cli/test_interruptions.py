@@ -77,9 +77,6 @@ def test_a_stopped_run_goes_on_and_ends_as_the_uninterrupted_one(signum, lines, 
         assert "an interrupted run is there" in again.err
         resumed = server.run("resume", "run", "--json", folder=people)
         assert resumed.json()["epsilon"] <= 2.0
-        if lines == AFTER:
-            assert "the calibration was interrupted before, and is left out" in resumed.err
-            return
     assert weights(people / "run") == weights(whole / "whole")
     assert len(Ledger.read(people / "run.ledger")) == len(Ledger.read(whole / "whole.ledger"))
     assert sorted(path.name for path in (people / "run").glob("*heckpoint*")) == []
@@ -180,7 +177,7 @@ def test_a_run_is_not_resumed_with_something_else(people, run, server):
     ]
     for name, old, new, code, message in changes:
         path = people / name
-        text = path.read_text()
+        text, when = path.read_text(), path.stat().st_mtime_ns
         assert old in text
         path.write_text(text.replace(old, new, 1))
         done = run("resume", "run")
@@ -188,6 +185,7 @@ def test_a_run_is_not_resumed_with_something_else(people, run, server):
         assert message in done.err
         assert (people / "run" / "checkpoint").exists()
         path.write_text(text)
+        os.utime(path, ns=(when, when))  # as it was, date and all
     assert run("resume", "run").code == 0
 
 

@@ -79,6 +79,25 @@ def test_a_ledger_that_was_tampered_with_is_refused(command, how, book, run):
 
 def test_a_whole_ledger_is_called_so_and_not_touched(book, run):
     before = book.read_bytes()
-    assert run("ledger", "verify", book).out == f"{book} is whole: 4 releases\n"
-    assert run("ledger", "verify", book, "--json").json() == {"whole": True, "releases": 4, "data_set": "patients 2026"}
+    assert run("ledger", "verify", book).out.startswith(f"{book} is whole: 4 releases\ndigest: ")
+    known = {"whole": True, "releases": 4, "data_set": "patients 2026"}
+    assert run("ledger", "verify", book, "--json").json() == {**known, "digest": before.split(b'"')[-2].decode()}
     assert book.read_bytes() == before
+
+
+def test_verify_against_a_folder_a_copy_or_a_digest_finds_an_older_copy_of_all(book, run, tmp_path):
+    digest = run("ledger", "verify", book, "--json").json()["digest"]
+    assert digest in run("ledger", "verify", book).out
+    old = tmp_path / "old"
+    old.write_bytes(book.read_bytes())
+    Ledger.load(book).append(Entry("mean", 8.0, 1.0))
+    newest = run("ledger", "verify", book, "--json").json()["digest"]
+    for against in (digest, digest[:12], newest, old):
+        done = run("ledger", "verify", book, "--against", against)
+        assert done.code == 0
+        assert "it holds all of" in done.out
+    for against in (newest, book):
+        done = run("ledger", "verify", old, "--against", against)
+        assert done.code == 1
+        assert "older copy, or another ledger" in done.err
+    assert "--against" in run("ledger", "verify", old, "--against", "runs/nowhere").err

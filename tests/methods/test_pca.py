@@ -32,8 +32,8 @@ class Fixed(SystemNoise):
     def __init__(self, values):
         self.values = values
 
-    def normal(self, shape, device="cpu"):
-        return self.values.reshape(shape).double()
+    def steps(self, sizes, bits, device="cpu"):
+        return iter((self.values.flatten().double() * 2.0**bits).round().split(list(sizes)))
 
 
 # --- the guarantee --------------------------------------------------------------------------------------------------
@@ -132,8 +132,10 @@ BAD_ROWS = [
 @pytest.mark.parametrize(("config", "rows", "message"), BAD_ROWS, ids=[m for *_, m in BAD_ROWS])
 def test_bad_rows_spend_nothing(config, rows, message):
     class Silent(SystemNoise):
-        def normal(self, shape, device="cpu"):
+        def normal(self, *_):
             raise AssertionError("noise was drawn")
+
+        steps = normal
 
     ledger = Ledger()
     with pytest.raises(ArgumentError, match=message):

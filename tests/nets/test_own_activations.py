@@ -102,7 +102,35 @@ def test_it_trains_like_any_other():
 
 def test_two_activations_of_one_name_cannot_be_saved(tmp_path):
     """The file holds names, and one of the two would come back as the other."""
-    own = replace(TANH, f=torch.sin, df=torch.cos)
+    own = replace(TANH, f=torch.sin, df=torch.cos, third=None)
     network = DenseNetwork([3, 4, 4, 2], [own, TANH], source=SeededNoise(0))
     with pytest.raises(ArgumentError, match="activation='tanh': two different ones"):
         network.save(tmp_path / "network.safetensors")
+
+
+def too_small(near, u):
+    return 0.9 * TANH.third(near, u)
+
+
+def too_flat(u):
+    return 0.95 * TANH.d2f(u)
+
+
+def too_slow(u):
+    return 0.99 * TANH.df(u)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("third", {"third": too_small}),
+        ("third", {"third": ACTIVATIONS["sigmoid"].third}),
+        ("slope_sup", {"slope_sup": 0.99}),
+        ("d2f", {"d2f": too_flat}),
+        ("d2f", {"df": too_slow}),
+    ],
+)
+def test_what_a_proof_rests_on_is_held_against_differences(name, fields):
+    with pytest.raises(ArgumentError, match=rf"^{name}='tanh': it cannot be right near"):
+        replace(TANH, **fields)
+    replace(TANH, third=None, **{key: value for key, value in fields.items() if key != "third"})  # nothing rests on it

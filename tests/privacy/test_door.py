@@ -25,6 +25,7 @@ from dpmac.privacy import (
     door,
     sampling,
 )
+from dpmac.privacy.noise import Grid
 from dpmac.randomness import SeededNoise, SystemNoise
 
 
@@ -97,8 +98,9 @@ def test_an_empty_batch_is_pure_noise_and_is_charged():
 
 
 def test_released_numbers_lie_on_a_grid_far_finer_than_the_noise():
-    (noisy,) = go([Partition("a", (1000,), 3.0)], sigma=1.0)
-    grid = 2.0 ** (math.floor(math.log2(3.0)) - 20)
+    partitions = [Partition("a", (1000,), 3.0)]
+    (noisy,) = go(partitions, sigma=1.0)
+    grid = Grid.of(1.0, partitions).step * 3.0
     assert torch.equal(noisy, torch.round(noisy / grid) * grid)
     assert grid < 3.0 * 1e-6
 
@@ -145,7 +147,7 @@ def test_the_event_is_written_before_anything_is_returned(tmp_path):
         pass
 
     class Failing(SystemNoise):
-        def normal(self, shape, device="cpu"):
+        def steps(self, sizes, bits, device="cpu"):
             assert len(Ledger.load(tmp_path / "ledger.jsonl")) == 1  # on the disk before the first noise is drawn
             raise StopError
 

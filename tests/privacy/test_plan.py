@@ -11,7 +11,7 @@ from dp_accounting import pld, rdp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmac.checks import ArgumentError
+from dpmac.checks import ArgumentError, PrivacyWarning
 from dpmac.privacy import Mechanism, Plan, epsilon_of
 from dpmac.privacy.accounting import trusted, with_room
 from dpmac.privacy.losses import DEFAULT_INTERVAL, interval
@@ -192,3 +192,21 @@ def test_bad_arguments_are_named_with_value_and_fix(change, message):
     good = {"epsilon": 2.0, "delta": 1e-5, "n": 100, "batch_size": 10, "epochs": 2}
     with pytest.raises(ArgumentError, match=message):
         Plan.for_budget(**{**good, **change})
+
+
+@pytest.mark.parametrize("left", [1e-4, 1e-3])
+def test_crumbs_of_a_budget_are_called_so(left):
+    """Found in review: 788 times the noise without a word; and where the cost was nearly level, no answer at all."""
+    before = (Mechanism(2.0),)
+    spent = epsilon_of(before, 1e-5)
+    given = {"epsilon": spent + left, "delta": 1e-5, "n": 1000, "batch_size": 100, "steps": 20}
+    with pytest.warns(PrivacyWarning, match=r"takes epsilon 1\.99309.* of 1\.99.*crumbs.*hardly learn"):
+        plan = Plan.for_budget(**given, before=before)
+    assert plan.epsilon() <= spent + left
+    assert plan.noise_multiplier > 10 * Plan.for_budget(**given).noise_multiplier
+
+
+def test_half_a_budget_is_no_crumb():
+    before = (Mechanism(2.0),)
+    spent = epsilon_of(before, 1e-5)
+    Plan.for_budget(epsilon=2 * spent, delta=1e-5, n=1000, batch_size=100, steps=20, before=before)

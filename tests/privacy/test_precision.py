@@ -68,3 +68,23 @@ assert torch.backends.cuda.matmul.fp32_precision == "tf32"
 def test_the_newer_names_of_the_setting_are_understood():
     """Found in review: the older getter raises once they are used. In a process of its own, since they stick."""
     subprocess.run([sys.executable, "-c", NEWER], check=True, timeout=120)
+
+
+ALLOWED = """
+import torch
+from dpmac.privacy.precision import full_precision
+homes = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]
+if not hasattr(homes[0], "fp32_precision"):
+    raise SystemExit(0)
+torch.backends.cuda.matmul.allow_tf32 = True
+before = [home.fp32_precision for home in homes], torch.get_float32_matmul_precision()
+with full_precision():
+    assert torch.get_float32_matmul_precision() == "highest"
+after = [home.fp32_precision for home in homes], torch.get_float32_matmul_precision()
+assert after == before, (before, after)
+assert torch.backends.cuda.matmul.allow_tf32
+"""
+
+
+def test_what_allow_tf32_left_alone_is_put_back_as_it_was():
+    subprocess.run([sys.executable, "-c", ALLOWED], check=True)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpmac.checks import ArgumentError
 from dpmac.privacy import Entry, Ledger, Mechanism, Statement
 from dpmac.privacy.accounting import UNIT
 from dpmac.privacy.statement import NOT_COVERED, round_up
@@ -65,6 +66,8 @@ def test_a_seeded_release_marks_the_statement():
     assert "The released model is" not in text
     assert "seeded: not private against someone who knows the seed" in text
     assert ledger.statement(1e-5).to_dict()["seeded"] is True
+    assert ledger.statement(1e-5).to_dict()["private"] is False  # for whoever reads nothing else
+    assert ledger.statement(1e-5).noisy
 
 
 def test_a_release_without_noise_makes_it_not_private():
@@ -73,6 +76,17 @@ def test_a_release_without_noise_makes_it_not_private():
     assert "NOT PRIVATE" in str(statement)
     assert "differentially private:" not in str(statement)
     assert statement.to_dict()["epsilon"] is None
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.9, 1.0, 2.0, 0.0, 1e-13, math.nan, "small", None])
+def test_a_delta_that_is_none_is_refused(delta):
+    with pytest.raises(ArgumentError, match=r"delta=.*far below 1 over the number of rows"):
+        filled().statement(delta)
+
+
+def test_a_large_delta_is_called_so():
+    assert "So large a delta says little" in str(filled().statement(0.01))
+    assert "So large" not in str(filled().statement(9e-4))
 
 
 def test_an_empty_ledger_spent_nothing():

@@ -30,6 +30,24 @@ def test_normal_has_the_standard_law(source):
 
 
 @each_source
+@pytest.mark.parametrize("bits", [1, 20, 33])
+def test_steps_are_rounded_normals(source, bits):
+    sample = torch.cat([lot.clone() for lot in source.steps([DRAWS // 4, 7, 0, DRAWS // 4], bits)])
+    assert sample.dtype == torch.float64
+    assert len(sample) == DRAWS // 2 + 7
+    assert torch.equal(sample, sample.round())
+    if bits > 1:
+        assert stats.kstest(sample.numpy() / 2**bits, "norm").pvalue > 1e-6
+    assert float(sample.std()) == pytest.approx(math.sqrt(4**bits + 1 / 12), rel=6 / math.sqrt(DRAWS))
+
+
+def test_steps_of_a_seed_are_its_normals_in_lots_of_any_size():
+    for sizes in ([50], [20, 0, 30], [1] * 50):
+        steps = torch.cat(list(SeededNoise(3).steps(sizes, 20)))
+        assert torch.equal(steps, (SeededNoise(3).normal((50,)) * 2.0**20).round())
+
+
+@each_source
 def test_uniform_is_uniform_and_has_fine_resolution(source):
     sample = source.uniform(DRAWS).numpy()
     assert 0 <= sample.min() <= sample.max() < 1

@@ -84,9 +84,10 @@ def test_every_draw_takes_a_fresh_key_and_long_ones_several(monkeypatch):
     source.uniform(3)
     source.normal((5, 2))
     source.spawn("places").uniform(3)
-    assert len(taken) == 3
+    assert [len(lot) for lot in source.steps([3, 1, 4], 20)] == [3, 1, 4]
+    assert len(taken) == 4  # the lots of one release are one draw
     source.uniform(5 << 20)  # 40 MiB, 16 of them for a key at most
-    assert 6 <= len(taken) <= 7
+    assert 7 <= len(taken) <= 8
     assert len(set(taken)) == len(taken)
 
 
@@ -94,12 +95,19 @@ def values(tensors):
     return torch.cat([tensor.flatten() for tensor in tensors])
 
 
-@pytest.mark.parametrize("draw", ["uniform", "normal"])
+DRAWS = {
+    "uniform": lambda source: source.uniform(500),
+    "normal": lambda source: source.normal((500,)),
+    "steps": lambda source: next(source.steps([500], 44)),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS)
 def test_no_copy_repeats_what_the_source_draws(draw):
     source = SystemNoise()
     source.uniform(10)
     others = [source, copy.copy(source), copy.deepcopy(source), pickle.loads(pickle.dumps(source)), SystemNoise()]
-    drawn = values(getattr(one, draw)((500,) if draw == "normal" else 500) for one in others for _ in range(2))
+    drawn = values(DRAWS[draw](one) for one in others for _ in range(2))
     assert len(drawn.unique()) == len(drawn) == 5000
     assert not vars(source)  # nothing to keep, show or hand on
     assert repr(source) == "SystemNoise()"
@@ -121,13 +129,14 @@ def test_threads_do_not_share_draws(request):
     def work():
         start.wait()
         drawn.extend(source.uniform(100) for _ in range(100))
+        drawn.extend(next(source.steps([10], 44)) for _ in range(10))  # many of them open, and decided by digits
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(values(drawn).unique()) == 8 * 100 * 100
+    assert len(values(drawn).unique()) == 8 * (100 * 100 + 10 * 10)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

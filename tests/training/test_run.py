@@ -22,7 +22,7 @@ FRONTS = {
     "to range": ToRange(-2.0, torch.arange(1.0, 10.0)),
     "affine": Affine(0.2, 0.5),
     "low frequencies": LowFrequencies(3, 5, 0.1),
-    "projection": DPPCA(4, 0.5).fit(RAW, SeededNoise(0), Ledger()).front(length=2.0),
+    "projection": DPPCA(4, 0.5).fit(RAW, SeededNoise(0), Ledger()).front(length=2.0).as_public("a ledger of its own"),
     "chain": Chain((ToRange(-3.0, 3.0), LowFrequencies(3, 6))),
 }
 each_front = pytest.mark.parametrize("front", FRONTS.values(), ids=FRONTS)

@@ -236,3 +236,11 @@ def test_one_row_moves_the_release_by_at_most_its_scale(make):
     whole = out(table)
     for place in range(16):
         assert 0.5 < (whole - out(table.without(place))).norm() <= 1.0
+
+
+@pytest.mark.parametrize("name", ["evaluate", "on_step"])
+def test_what_cannot_be_called_is_refused_before_anything_is_paid(problem, name):
+    ledger = Ledger()
+    with pytest.raises(ArgumentError, match=rf"{name}=3: give a function, or None"):
+        trainer_for(problem, **{name: 3}).fit(problem.x, problem.y, ledger=ledger)
+    assert len(ledger) == 0

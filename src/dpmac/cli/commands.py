@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dpmac.cli import (
+    audit,
     budget,
     data,
     demo,
@@ -46,6 +47,7 @@ for command in (
     report.report,
     export.export,
     budget.budget,
+    audit.audit,
     version.version,
 ):
     ending.add(app, command.__name__, command)

@@ -41,8 +41,10 @@ def inspect(
 
 
 def _finished(found: RunFolder) -> dict[str, Any]:
+    from dpmac.privacy.groups import ROW
+
     manifest, statement, schema, plan = found.manifest, found.statement(), found.schema(), found.plan()
-    evaluation = found.evaluation()
+    evaluation, ledger = found.evaluation(), found.ledger()
     return {
         "finished": True,
         "name": manifest["name"],
@@ -53,12 +55,13 @@ def _finished(found: RunFolder) -> dict[str, Any]:
         "epsilon": statement["epsilon"],
         "delta": statement["delta"],
         "seeded": statement["seeded"],
-        "rows": None if plan is None else plan.n,
+        "unit": statement["unit"],
+        "rows" if ledger.unit == ROW else "persons": None if plan is None else plan.n,
         "steps": None if plan is None else plan.steps,
         "target": None if schema is None else schema.target,
         "columns": [] if schema is None else list(schema.features),
-        "releases": len(found.ledger()),
-        "scores": None if evaluation is None else evaluation["scores"],
+        "releases": len(ledger),
+        "scores": None if evaluation is None else evaluation.get("scores"),
         "files": {path.name: path.stat().st_size for path in sorted(found.path.iterdir()) if path.is_file()},
     }
 
@@ -74,7 +77,7 @@ def _unfinished(run: Path) -> dict[str, Any]:
         "finished": False,
         "name": job.name,
         "target": job.schema.get("target"),
-        "rows": job.rows,
+        job.unit: job.rows,
         "budget": job.epsilon,
         "delta": delta_of(job),
         "releases": len(ledger) - job.before,
@@ -99,6 +102,11 @@ def _show(run: Path, answer: dict[str, Any]) -> None:
         typer.echo(f"  {name}  {size:,} bytes")
 
 
+def _score(score: Any) -> str:
+    """A number, or whatever else a hand has written there."""
+    return f"{score:.4f}" if isinstance(score, int | float) else str(score)
+
+
 def _words(name: str, value: Any) -> str:
     from dpmac.privacy.statement import round_up
 
@@ -107,7 +115,7 @@ def _words(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return "\n".join(f"{key.replace('_', ' ')} {number:.4f}" for key, number in value.items())
+        return "\n".join(f"{key.replace('_', ' ')} {_score(score)}" for key, score in value.items())
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +21,24 @@ CHECKPOINT = "checkpoint"
 OWN_LEDGER = "checkpoint.ledger"  # of a run that was given none, while it trains; then it is RUN/ledger.jsonl
 
 
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("file", "ledger", "name", "purpose", "data_set"), str),
+    **dict.fromkeys(("delta", "total_epsilon", "epochs", "batch_size"), int | float | None),
+    **dict.fromkeys(("seed", "threads", "written"), int | None),
+    **dict.fromkeys(("public_test", "groups"), str | None),
+    **dict.fromkeys(("rows", "before", "max_rows"), int),
+    **{"schema": dict, "epsilon": int | float, "hidden": list | None},
+}
+
+
 @dataclass(frozen=True)
 class Job:
     """One training: public choices and the paths of files, which are absolute; ``schema`` is the whole of it.
 
-    ``rows`` is the number of rows, and ``before`` the number of releases that the ledger held before the first step.
+    ``rows`` is the number of rows or, with ``groups`` (the column that says whose a row is), of persons, and ``before``
+    the number of releases that the ledger held before the first step. ``written`` is when the file was written last
+    (nanoseconds, by the disk's clock), so that another file in its place is noticed. No digest and no length of it is
+    kept: those are functions of private rows, and whoever knows all rows but one could try them out.
     """
 
     file: str
@@ -42,6 +58,31 @@ class Job:
     public_test: str | None = None
     rows: int = 0
     before: int = 0
+    groups: str | None = None
+    max_rows: int = 4
+    written: int | None = None
+
+    @staticmethod
+    def written_at(file: str | Path) -> int | None:
+        """When a file was written last; None if there is no such file."""
+        try:
+            return Path(file).stat().st_mtime_ns
+        except OSError:
+            return None
+
+    def begin(self, folder: Path) -> None:
+        """Make the run folder: it is there with its job, or not at all."""
+        from dpmac.privacy.chain import sync
+
+        beside = folder.absolute().parent / f".{folder.name}.{os.getpid()}.part"
+        try:
+            beside.mkdir(parents=True)
+            self.save(beside)
+            beside.rename(folder)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        sync(folder.absolute().parent)
 
     def save(self, folder: Path) -> None:
         """Write ``job.json``."""
@@ -56,18 +97,27 @@ class Job:
         path = folder / JOB
         try:
             raw = json.loads(path.read_text("utf-8"))
+            raw = {"groups": None, "max_rows": 4, "written": None, **raw}  # 0.2 knew rows alone, and no date
             if raw.pop("format") != FORMAT or set(raw) != {field.name for field in fields(cls)}:
                 raise ValueError("its keys are not those of this version")
+            for name, value in raw.items():
+                if isinstance(value, bool) or not isinstance(value, _KINDS[name]):
+                    raise ValueError(f"its {name} is {value!r:.60}")
             return cls(**raw)
         except FileNotFoundError:
             raise
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise ValueError(f"{path}: damaged, or of another version ({error})") from None
 
     def read_schema(self) -> Schema:
         from dpmac.tables import Schema
 
         return Schema.from_dict(self.schema)
+
+    @property
+    def unit(self) -> str:
+        """What ``rows`` counts."""
+        return "rows" if self.groups is None else "persons"
 
     def estimator(self, ledger: Ledger, checkpoint: Checkpoints) -> Any:
         """The estimator that the schema's target asks for: classifier, regressor, or autoencoder without one."""
@@ -80,6 +130,7 @@ class Job:
             epsilon=self.epsilon,
             delta=self.delta,
             schema=schema,
+            max_rows=self.max_rows,
             batch_size=self.batch_size,
             epochs=self.epochs,
             ledger=ledger,
@@ -89,3 +140,11 @@ class Job:
             progress=False,
             checkpoint=checkpoint,
         )
+
+
+def counted(table: Mapping[str, Sequence[Any]], groups: str | None) -> int:
+    """The number of rows or, with ``groups``, of persons; a row that is nobody's is an error that names it."""
+    from dpmac.privacy import Persons
+    from dpmac.tables.files import rows_in
+
+    return rows_in(table) if groups is None else len(Persons.of(table[groups]))

@@ -40,6 +40,7 @@ def show(ledger: File, delta: Delta = 1e-5, as_json: AsJson = False) -> None:
 
       dpmac ledger show hospital.ledger --delta 1e-6 --json
     """
+    from dpmac.privacy.statement import unit_in_words
     from dpmac.report.spending import groups_of
 
     book = _read(ledger)
@@ -48,7 +49,7 @@ def show(ledger: File, delta: Delta = 1e-5, as_json: AsJson = False) -> None:
     if as_json:
         finite = total if total < float("inf") else None
         answer: dict[str, Any] = {"data_set": book.data_set, "releases": len(book), "epsilon": finite, "delta": delta}
-        answer |= {"seeded": book.seeded, "groups": [_plain(group) for group in groups]}
+        answer |= {"unit": unit_in_words(book.unit), "seeded": book.seeded, "groups": [_plain(one) for one in groups]}
         typer.echo(json.dumps(answer, allow_nan=False))
         return
     _show(ledger, book, groups, total, delta)
@@ -85,20 +86,58 @@ def remaining(
         raise Failed(f"{ledger}: nothing is left of a total of {epsilon:g}: it holds epsilon {round_up(spent)} already")
 
 
-def verify(ledger: File, as_json: AsJson = False) -> None:
+def verify(
+    ledger: File,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="A model's folder, a copy of the ledger, or a digest that verify printed: it must hold that.",
+            metavar="FOLDER|FILE|DIGEST",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Check that a ledger is whole: no line was edited, taken out or cut off. Code 1 and the line if one was.
 
-    This finds accidents and quiet edits. Whoever rewrites all of a file on purpose is not found: keep a copy elsewhere.
+    This finds accidents and quiet edits, and an old copy that was put back without the file beside it (NAME.seen). An
+    old copy of both is whole, too: keep the digest that is printed, or a model's folder, and give it as --against.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       dpmac ledger verify hospital.ledger
+
+      dpmac ledger verify hospital.ledger --against runs/first
     """
+    from dpmac.privacy.chain import LedgerFile
+
     book = _read(ledger)
+    heads = LedgerFile.open(ledger)[0].heads
+    if against is not None:
+        _check_against(ledger, book, heads, against)
     if as_json:
-        typer.echo(json.dumps({"whole": True, "releases": len(book), "data_set": book.data_set}))
+        known = {"releases": len(book), "data_set": book.data_set, "digest": heads[-1]}
+        typer.echo(json.dumps({"whole": True, **known}))
     else:
-        typer.echo(f"{ledger} is whole: {len(book):,} releases")
+        held = "" if against is None else f", and it holds all of {against}"
+        typer.echo(f"{ledger} is whole: {len(book):,} releases{held}\ndigest: {heads[-1]}")
+
+
+def _check_against(path: Path, book: Ledger, heads: list[str], against: str) -> None:
+    """Raise unless ``book`` goes on from what ``against`` is: a folder, a file, or a digest of its chain."""
+    from dpmac.checks import ArgumentError
+    from dpmac.saving import open_folder
+
+    if not Path(against).exists():
+        if len(against) < 8 or not set(against.lower()) <= set("0123456789abcdef"):
+            raise ArgumentError("--against", against, "give a model's folder, a ledger's file, or a digest")
+        if not any(head.startswith(against.lower()) for head in heads):
+            raise Failed(f"{path}: no release has the digest {against}: it is an older copy, or another ledger")
+        return
+    other = open_folder(against).ledger() if Path(against).is_dir() else _read(Path(against))
+    theirs = [entry.to_dict() for entry in other.entries]
+    if [entry.to_dict() for entry in book.entries[: len(theirs)]] != theirs:
+        held = f"it has {len(book):,} releases, and {against} {len(theirs):,}"
+        raise Failed(f"{path} does not hold all of {against}: it is an older copy, or another ledger ({held})")
 
 
 def _read(path: Path) -> Ledger:
@@ -121,12 +160,13 @@ def _show(path: Path, book: Ledger, groups: list[Group], total: float, delta: fl
     from rich.table import Table
     from rich.text import Text
 
-    from dpmac.privacy.statement import not_less, round_up
+    from dpmac.privacy.statement import not_less, noun, round_up
 
     title = f"{path}: {book.data_set}" if book.data_set else str(path)
-    table = Table(
-        title=Text(title), caption=f"All {len(book):,} together: epsilon {round_up(total)} at delta {not_less(delta)}"
+    spent = (
+        f"All {len(book):,} together: epsilon {round_up(total)} at delta {not_less(delta)}, for one {noun(book.unit)}"
     )
+    table = Table(title=Text(title), caption=spent)
     for name in ("date", "model", "purpose", "what"):
         table.add_column(name)
     for name in ("releases", "noise", "rate"):

@@ -110,6 +110,9 @@ def estimate(
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set, which this is written into.")],
     delta: Annotated[float | None, typer.Option(help="Left out: safely below 1/n.")] = None,
     data_set: Annotated[str, typer.Option(help="What you call the rows, for the ledger.", metavar="NAME")] = "",
+    groups: Annotated[
+        str | None, typer.Option(help="The column that says whose a row is, as of dpmac train.", metavar="COLUMN")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The schema to write. Left out: standard output.")] = None,
     seed: Annotated[int | None, typer.Option(help="Repeatable, and not private against who knows the seed.")] = None,
 ) -> None:
@@ -122,29 +125,30 @@ def estimate(
 
       dpmac schema estimate patients.csv --schema half-done.json --epsilon 0.2 --ledger hospital.ledger --out estimated.json
     """  # noqa: E501
+    from dpmac.cli.jobs import counted
     from dpmac.cli.training import check_file, check_ledger
-    from dpmac.privacy import Ledger
+    from dpmac.privacy import Ledger, Origin
     from dpmac.randomness import noise_source
     from dpmac.tables import Schema
     from dpmac.tables.estimate import estimated_columns
-    from dpmac.tables.files import need_columns, read_table, rows_in, whole_file
+    from dpmac.tables.files import need_columns, read_table, whole_file
     from dpmac.training.defaults import safe_delta
 
     raw = Schema.read(schema)
-    open_ = _open_ranges(schema, raw)
+    open_ = [name for name in _open_ranges(schema, raw) if name != groups]
     if out is not None:
         check_file("--out", out)
     check_ledger(ledger)
     table = read_table(file)
-    need_columns(file, table, open_)
-    chosen = safe_delta(max(rows_in(table), 2)) if delta is None else delta
+    need_columns(file, table, needed := [*open_, *filter(None, [groups])])
+    chosen = safe_delta(max(counted(table, groups), 2)) if delta is None else delta
     began = not ledger.exists()
     book = Ledger.at(ledger, data_set)
     before = len(book)
     try:
         with book.noting(purpose="ranges of columns", model=""):
-            cells = {name: table[name] for name in open_}
-            found, about = estimated_columns(cells, epsilon, chosen, {}, ledger=book, source=noise_source(seed))
+            cells, source = {name: table[name] for name in needed}, noise_source(seed)
+            found, about = estimated_columns(cells, epsilon, chosen, {}, ledger=book, source=source, groups=groups)
     except BaseException:
         if began and len(book) == before:
             ledger.unlink(missing_ok=True)
@@ -152,6 +156,7 @@ def estimate(
     for name, column in found.items():
         raw["columns"][name] = {**raw["columns"][name], **column.to_dict()}
     raw["about"] = "; ".join(filter(None, (raw.get("about"), about)))
+    raw["origin"] = Origin.of(book, Origin.from_dict(raw.get("origin"))).to_dict()
     text = json.dumps(raw, indent=1, ensure_ascii=False) + "\n"
     try:
         if out is not None:

@@ -28,6 +28,11 @@ def train(
         str | None, typer.Option(help="The column to predict, instead of the schema's target.", metavar="COLUMN")
     ] = None,
     autoencoder: Annotated[bool, typer.Option("--autoencoder", help="No target: learn codes of whole rows.")] = False,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="The column that says whose a row is: protects persons, not rows.", metavar="COLUMN"),
+    ] = None,
+    max_rows: Annotated[int, typer.Option(help="With --groups, rows that a person brings to a step at most.")] = 4,
     delta: Annotated[
         float | None, typer.Option(help="Chance that the guarantee does not cover. Left out: safely below 1/n.")
     ] = None,
@@ -65,27 +70,33 @@ def train(
     Without [bold]--ledger[/bold] the run keeps its own. A ledger shared by everything that is ever released from these
     rows is better: what is spent adds up, and only one ledger knows of all.
 
+    Where a person may have several rows, [bold]--groups[/bold] names the column that tells whose they are. The
+    guarantee is then for one person with all their rows, at the same noise; that column is no input of the model.
+
     [bold]Examples[/bold]
 
       dpmac train patients.csv --schema patients.schema.json --target death --epsilon 2 --out runs/first --ledger hospital.ledger
 
       dpmac train patients.csv --schema patients.schema.json --target weight --epsilon 1 --out runs/weight --ledger hospital.ledger --total-epsilon 5 --purpose "a dose for every weight"
 
+      dpmac train patients.csv --schema patients.schema.json --target death --groups patient --epsilon 2 --out runs/persons
+
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
     """  # noqa: E501
-    from dpmac.cli.jobs import Job
+    from dpmac.cli.jobs import Job, counted
     from dpmac.cli.training import check_places
     from dpmac.tables import Schema
-    from dpmac.tables.files import need_columns, read_table, rows_in
+    from dpmac.tables.files import need_columns, read_table
 
     if not schema.is_file():
         fix = f"there is no such file: make a template with  dpmac schema init {file} > {schema.name}"
         raise ArgumentError("--schema", str(schema), fix)
-    chosen = _aimed(Schema.load(schema), target, autoencoder)
+    chosen = _unseen(_aimed(Schema.load(schema), target, autoencoder), groups)
     layers = _units(hidden)
     check_places(out, ledger)
+    written = Job.written_at(file)  # before it is read: a change in between is then noticed, too
     table = read_table(file, chosen)
-    need_columns(file, table, chosen.columns)
+    need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
     job = Job(
         file=str(file.absolute()),
         schema=chosen.to_dict(),
@@ -102,7 +113,10 @@ def train(
         purpose=purpose,
         data_set=data_set,
         public_test=None if public_test is None else str(public_test.absolute()),
-        rows=rows_in(table),
+        rows=counted(table, groups),
+        groups=groups,
+        max_rows=max_rows,
+        written=written,
     )
     begin(job, out, table, quiet=quiet, as_json=as_json)
 
@@ -119,11 +133,10 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool) -> 
     if shared and Path(job.ledger).exists():
         job = replace(job, before=len(Ledger.at(job.ledger, job.data_set)))
     job = job if shared else replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
-    folder.mkdir(parents=True)
+    job.begin(folder)
     started = time.monotonic()
     try:
         Path(job.ledger).parent.mkdir(parents=True, exist_ok=True)
-        job.save(folder)
         if not (quiet or as_json):
             _introduce(job, shared)
         done = train(job, folder, table, public, quiet=quiet)
@@ -137,7 +150,7 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool) -> 
 def _introduce(job: Job, shared: bool) -> None:
     kind = {"classification": "a classifier", "regression": "a regressor"}.get(str(job.schema.get("task")))
     target = f" of {job.schema['target']}" if kind else ""
-    typer.echo(f"training {kind or 'an autoencoder'}{target} on {job.rows:,} rows, epsilon {job.epsilon:g}")
+    typer.echo(f"training {kind or 'an autoencoder'}{target} on {job.rows:,} {job.unit}, epsilon {job.epsilon:g}")
     if not shared:
         typer.echo("no --ledger was given: the run keeps its own, which knows of nothing else from these rows")
 
@@ -153,7 +166,7 @@ def tell(job: Job, done: Trained, seconds: float, *, as_json: bool) -> None:
         answer = {
             "run": str(done.folder),
             "estimator": type(done.estimator).__name__,
-            "rows": job.rows,
+            job.unit: job.rows,
             "epsilon": epsilon if epsilon < float("inf") else None,
             "delta": privacy.delta,
             "seeded": privacy.ledger.seeded,
@@ -202,6 +215,15 @@ def _aimed(schema: Schema, target: str | None, autoencoder: bool) -> Schema:
     return replace(schema, target=target, positive=None, task=None)
 
 
+def _unseen(schema: Schema, groups: str | None) -> Schema:
+    """The schema without the column that says whose a row is: a model must not see it."""
+    if groups is None or groups not in schema.columns:
+        return schema
+    if groups == schema.target:
+        raise ArgumentError("--groups", groups, "it is the target: name the column that says whose a row is")
+    return replace(schema, columns={name: column for name, column in schema.columns.items() if name != groups})
+
+
 def _units(hidden: str | None) -> list[int] | None:
     if hidden is None or hidden == "auto":
         return None
@@ -216,13 +238,15 @@ def _units(hidden: str | None) -> list[int] | None:
 
 def _check_numbers(job: Job) -> None:
     """What would otherwise be noticed only after the folder is made."""
-    from dpmac.checks import number
+    from dpmac.checks import integer, number
     from dpmac.cli.training import steps_of
+    from dpmac.privacy.groups import MOST
     from dpmac.privacy.plan import check_delta
 
     number("--epsilon", job.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
     if job.rows < 2:
-        raise ArgumentError("file", job.file, f"it has {job.rows} rows: a guarantee needs a crowd")
+        raise ArgumentError("file", job.file, f"it has {job.rows} {job.unit}: a guarantee needs a crowd")
+    integer("--max-rows", job.max_rows, f"give a whole number from 1 to {MOST}", low=1, high=MOST)
     if job.delta is not None:
         check_delta(job.delta, job.rows)
     steps_of(job)

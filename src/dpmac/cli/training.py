@@ -75,6 +75,13 @@ def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool) -> Tr
 
     If nothing was spent when it ends, nothing is left behind; else a line says what was spent, and how to go on.
     """
+    from dpmac.training.alone import alone_with
+
+    with alone_with(folder, "run"):
+        return _train(job, folder, table, public, quiet=quiet)
+
+
+def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool) -> Trained:
     from dpmac.privacy import Ledger
     from dpmac.training.checkpoint import Checkpoints
 
@@ -82,6 +89,7 @@ def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool) -> Tr
     began = not path.exists()
     ledger = Ledger.at(path, job.data_set)
     checkpoints = Checkpoints(folder / CHECKPOINT, keep=True)  # until the model is safe
+    fresh = not checkpoints.path.exists()
     estimator = job.estimator(ledger, checkpoints)
     watch = Watch(ledger, job.before, steps_of(job), delta_of(job))
     try:
@@ -90,9 +98,10 @@ def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool) -> Tr
                 _fit(estimator, table, public, job)
             where = _saved(estimator, folder)
             evaluation = _evaluated(estimator, where, public, job)
-            _tidy(folder, where)
+            if where == folder:
+                tidy(folder)
     except BaseException as error:
-        _tell(error, ledger, job, folder, began)
+        _tell(error, ledger, job, folder, began, fresh)
         raise
     return Trained(estimator, where, evaluation)
 
@@ -100,9 +109,9 @@ def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool) -> Tr
 def _fit(estimator: Any, table: Any, public: Any, job: Job) -> None:
     schema = job.read_schema()
     if schema.task == "classification" and public is not None:
-        estimator.fit(table, public_validation=(public, public[schema.target]))
+        estimator.fit(table, public_validation=(public, public[schema.target]), groups=job.groups)
     else:
-        estimator.fit(table)
+        estimator.fit(table, groups=job.groups)
 
 
 def _saved(estimator: Any, folder: Path) -> Path:
@@ -128,21 +137,23 @@ def _evaluated(estimator: Any, folder: Path, public: Any, job: Job) -> dict[str,
     return found
 
 
-def _tidy(folder: Path, where: Path) -> None:
+def tidy(folder: Path) -> None:
     """Remove what only an unfinished run needs; its own ledger is in the folder by now."""
-    if where == folder:
-        for name in (JOB, OWN_LEDGER):
-            (folder / name).unlink(missing_ok=True)
-        shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    for name in (JOB, OWN_LEDGER):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    for part in folder.absolute().parent.glob(f".{folder.name}.*.part"):  # of processes that were killed as they wrote
+        shutil.rmtree(part, ignore_errors=True)
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------
 
 
-def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, began: bool) -> None:
+def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, began: bool, fresh: bool) -> None:
     """Before an error goes on: what was spent, where it is written, and how to go on; or put everything back.
 
-    What was spent is read off the file: an interruption may come between a line there and the ledger's own count.
+    A folder whose checkpoint was there before is left alone: its ledger may only have been put away for a while. What
+    was spent is read off the file: an interruption may come between a line there and the ledger's own count.
     """
     from dpmac.privacy import Ledger
     from dpmac.privacy.statement import not_less, round_up
@@ -153,7 +164,8 @@ def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, began: bool
     if len(ledger) == job.before:
         if began:
             path.unlink(missing_ok=True)
-        discard(folder)
+        if fresh:
+            discard(folder)
         if known is not None and known[0] != 2:
             sys.stderr.write("dpmac: nothing was spent\n")
         return

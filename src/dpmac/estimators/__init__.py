@@ -1,5 +1,6 @@
 """The scikit-learn front: thin estimators over the trainer."""
 
+from dpmac.checks import PrivacyWarning
 from dpmac.estimators.autoencoder import DPMACAutoencoder
 from dpmac.estimators.base import PrivateEstimator
 from dpmac.estimators.classifier import DPMACClassifier
@@ -7,7 +8,6 @@ from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.pca import DPMACPCA
 from dpmac.estimators.regressor import DPMACRegressor
 from dpmac.estimators.rows import OnRows
-from dpmac.estimators.warning import PrivacyWarning
 
 ESTIMATORS: tuple[type[OnRows], ...] = (DPMACClassifier, DPMACRegressor, DPMACAutoencoder, DPMACPCA)
 """Every estimator, for the contract tests. A new one is a file and a line here."""

@@ -16,12 +16,13 @@ from torch import Tensor, nn
 from dpmac.checks import ArgumentError, number
 from dpmac.estimators.base import PrivateEstimator
 from dpmac.estimators.coder import ENDLESS, MEAN, Coder, Shares
+from dpmac.estimators.rows import Given
 from dpmac.mac import ZStep
 from dpmac.methods import ClosedForm, ClosedFormAutoencoder, DPMean
 from dpmac.methods.closed_form import LENGTH
 from dpmac.nets import LOSSES, Activation, Dense, Network
-from dpmac.nets.fronts import Affine
 from dpmac.privacy import Bound, Ledger, Plan, PrivateRows
+from dpmac.privacy.groups import USUAL
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Schema
 from dpmac.training.checkpoint import Checkpoints
@@ -41,8 +42,8 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
     The closed form (:class:`dpmac.methods.ClosedForm`) takes three releases and about a second: the mean, DP-PCA for
     a linear code, and a decoder of random features of that code, which gives back what no linear decoder can. A network
     learns its code as well; it takes a minute, and much data or budget. After ``fit`` the model is (epsilon, delta)-
-    differentially private for one row, there or blank; ``privacy_`` holds the proof. :class:`DPMACPCA` is the linear
-    case.
+    differentially private for one row, there or blank; with ``groups`` for one person with all their rows. ``privacy_``
+    holds the proof. :class:`DPMACPCA` is the linear case.
 
     Parameters
     ----------
@@ -51,7 +52,8 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         linear, trained as the other estimators are; or "auto": a network from n epsilon = HEARD for each input on, and
         the closed form below, which is the better one of the two on real tables (benchmarks/autoencoders.py).
     share : of the closed form's budget beside the mean's, for the linear code; 1 keeps a linear decoder.
-    epsilon, delta, schema, feature_range, ledger, total_epsilon, random_state, device : as of :class:`DPMACPCA`.
+    epsilon, delta, schema, feature_range, max_rows, ledger, total_epsilon, random_state, device : as of
+        :class:`DPMACPCA`.
     hidden_layer_sizes, batch_size, epochs, activation, learning_rate, z_step, bound, micro_batch_size, threads,
     progress, checkpoint : of the gradient method alone, as of :class:`DPMACClassifier`.
 
@@ -73,6 +75,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         delta: float | None = None,
         schema: Schema | Mapping[str, Any] | None = None,
         feature_range: tuple[Any, Any] | None = None,
+        max_rows: int = USUAL,
         share: float = 0.3,
         hidden_layer_sizes: Sequence[int] | Literal["auto"] = "auto",
         batch_size: float | None = None,
@@ -96,6 +99,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
             delta=delta,
             schema=schema,
             feature_range=feature_range,
+            max_rows=max_rows,
             batch_size=batch_size,
             epochs=epochs,
             activation=activation,
@@ -115,29 +119,32 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         self.method = method
         self.share = share
 
-    def fit(self, X: Any, y: Any = None) -> DPMACAutoencoder:  # noqa: ARG002 - scikit-learn's signature
-        """Fit on ``X`` (n, features). Everything is checked before any privacy is spent."""
-        x = self._checked_rows(X)
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACAutoencoder:  # noqa: ARG002 - scikit-learn's
+        """Fit on ``X`` (rows, features). Everything is checked before any privacy is spent.
+
+        ``groups`` says whose each row is, as of :class:`DPMACClassifier`.
+        """
+        given = self._checked_rows(X, groups)
         if self.method not in METHODS:
             raise ArgumentError("method", self.method, "choose 'auto', 'closed-form' or 'gradient'")
         fix = "give the part of the budget for the linear code, above 0 and at most 1"
         number("share", self.share, fix, low=1e-3, high=1.0)
-        width = self._width(x.shape[1])
+        width = self._width(given.x.shape[1])
         self.code_size_ = self._kept("code_size", self.code_size, width)
         self.method_ = self.method
         if self.method == "auto":
-            self.method_ = "gradient" if len(x) * self.epsilon >= HEARD * width else "closed-form"
+            self.method_ = "gradient" if given.n * self.epsilon >= HEARD * width else "closed-form"
         if self.method_ == "gradient":
-            self._train(x, None, LOSSES["squared"])
+            self._train(given, None, LOSSES["squared"])
             self.autoencoder_: ClosedFormAutoencoder | None = None
             self._fitted()
         else:
-            self.autoencoder_ = self._solve(x, width)
+            self.autoencoder_ = self._solve(given, width)
         return self
 
     # --- in closed form -----------------------------------------------------------------------------------------------
 
-    def _solve(self, x: Tensor, width: int) -> ClosedFormAutoencoder:
+    def _solve(self, given: Given, width: int) -> ClosedFormAutoencoder:
         share = 1.0 if self.code_size_ == width else float(self.share)  # a whole code leaves nothing to a decoder
         rest = 1.0 - MEAN
         parts = (("mean", MEAN), ("DP-PCA", rest * share), ("output layer", rest * (1.0 - share)))
@@ -147,7 +154,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
             middle = DPMean(sigma / math.sqrt(MEAN), radius=self._reach(width)).fit(table, source, ledger)
             noise = 0.0 if share == 1.0 else sigma / math.sqrt(parts[2][1])
             choices = ClosedForm(
-                front=Affine(middle.mean.cpu()).to(table.device),
+                front=middle.front(),
                 share=share,
                 code=self.code_size_,
                 features=FEATURES,
@@ -160,7 +167,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
             )
             return choices.fit(table, sigma / math.sqrt(rest), source, ledger)
 
-        return self._release(x, shares, make)
+        return self._release(given, shares, make)
 
     # --- by gradients -------------------------------------------------------------------------------------------------
 

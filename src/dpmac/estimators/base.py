@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,16 +21,19 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, chosen, integer
 from dpmac.estimators.guarantee import Privacy
-from dpmac.estimators.rows import Array, OnRows
+from dpmac.estimators.rows import Array, Given, OnRows
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.nets import Activation, DenseNetwork, Loss, Network
-from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Plan, PrivateRows, Unbounded
-from dpmac.privacy.plan import STEP
+from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Origin, Plan, PrivateRows, Unbounded
+from dpmac.privacy.door import MAX_ROWS
+from dpmac.privacy.groups import USUAL
+from dpmac.privacy.origin import check_origin
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import Schema
 from dpmac.training import Run, Trainer
+from dpmac.training.afterwards import Afterwards
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.course import handing_over
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for
@@ -59,6 +62,7 @@ class PrivateEstimator(OnRows):
         delta: float | None = None,
         schema: Schema | Mapping[str, Any] | None = None,
         feature_range: tuple[Any, Any] | None = None,
+        max_rows: int = USUAL,
         batch_size: float | None = None,
         epochs: float | None = None,
         activation: str | Activation | None = None,
@@ -79,6 +83,7 @@ class PrivateEstimator(OnRows):
         self.delta = delta
         self.schema = schema
         self.feature_range = feature_range
+        self.max_rows = max_rows
         self.batch_size = batch_size
         self.epochs = epochs
         self.activation = activation
@@ -96,7 +101,7 @@ class PrivateEstimator(OnRows):
 
     def _train(
         self,
-        x: Tensor,
+        given: Given,
         targets: Tensor | None,
         loss: Loss,
         *,
@@ -104,30 +109,39 @@ class PrivateEstimator(OnRows):
         evaluate: Evaluate | None = None,
         notes: tuple[str, ...] = (),
     ) -> tuple[PrivateRows, NoiseSource]:
-        """Fit on raw rows and targets (n, outputs), None for the inputs themselves; sets ``run_`` and what is read off.
+        """Fit on raw rows and targets (rows, outputs), None for the inputs; sets ``run_`` and what is read off it.
 
         ``after`` is what the estimator will release when the training is done, from the same budget; it is handed the
         table and the source for that.
         """
-        ledger = Ledger.at(self.ledger)
+        x, ledger = given.x, Ledger.at(self.ledger)
+        ledger.check_unit(given.unit)
+        if after and given.spots > MAX_ROWS:  # said now, and not when the training is paid for
+            fix = f"what is released after the training takes {MAX_ROWS:,} at most: leave it out, or lower max_rows"
+            raise ArgumentError("X", f"{given.spots:,} rows", fix)
         checkpoints = self._checkpoints(ledger)
         found = ledger if checkpoints is None else checkpoints.before(ledger)  # as the run finds, or once found, it
         # what others released since counts against a total as well
         others = ledger if checkpoints is None else ledger.of_others(checkpoints.run)
-        own = self._plan(len(x), schedule_for(len(x)), after, others)
+        own = self._plan(given.n, schedule_for(given.n), after, others)
         usual = self._usual(own)
         plan = replace(own, before=found.mechanisms())
         front = self._front(x.shape[1])
+        check_origin(found, plan.delta, schema=front)
         width = x.shape[1] if front is None else math.prod(front.shape_after(tuple(x.shape[1:])))
         bound = JointClip(usual.threshold) if self.bound is None else chosen("bound", self.bound, BOUNDS)
+        if not hasattr(bound, "promise"):
+            raise ArgumentError("bound", bound, f"choose one of {', '.join(BOUNDS)}, or give a Bound")
         zstep = chosen("z_step", self.z_step, Z_STEPS)
+        if not hasattr(zstep, "solve"):
+            raise ArgumentError("z_step", zstep, f"choose one of {', '.join(Z_STEPS)}, or give a Z-step")
         source = noise_source(self._seed())
         outputs = width if targets is None else targets.shape[1]
         network = self._network(width, outputs, usual, source.spawn("weights"))
         with torch.no_grad():  # a start near "nothing known": the first steps are not spent on unlearning
             network.weight_layers[-1].weight.mul_(0.1)
         rate = usual.learning_rate if self.learning_rate is None else self.learning_rate
-        table = PrivateRows(x) if targets is None else PrivateRows(x, targets)
+        table = given.table() if targets is None else given.table(targets)
         if front is None and plan.noise_multiplier:
             warn_of_scales(x)
         shared = self.ledger is not None
@@ -153,8 +167,7 @@ class PrivateEstimator(OnRows):
                 notes=notes,
             )
             self.run_: Run = trainer.fit(table, ledger=ledger, checkpoints=checkpoints)
-        self._run = "" if checkpoints is None else checkpoints.run
-        self._after_made = any(e.label != STEP for e in ledger.entries if self._run and e.run == self._run)
+        self._after = Afterwards.of(ledger, checkpoints, plan.steps, seeded=source.seeded)
         self.front_ = self.run_.front
         self.network_ = self.run_.model
         self.history_ = self.run_.history
@@ -169,16 +182,17 @@ class PrivateEstimator(OnRows):
         return Checkpoints.at(self.checkpoint)
 
     @contextmanager
-    def _afterwards(self, what: str) -> Iterator[bool]:
-        """What is released after the training, and then the end of the fit. False if it must be left out.
-
-        That is when a run was killed in the midst of these releases: what they cost is paid, and not paid again.
-        """
-        if self._after_made:
-            warnings.warn(f"the {what} was interrupted before, and is left out", RuntimeWarning, stacklevel=3)
-        ledger = self.run_.ledger
-        with handing_over(ledger), ledger.noting(run=self._run or None):
-            yield not self._after_made
+    def _afterwards(self, what: str) -> Iterator[Afterwards]:
+        """What is released after the training, and then the end of the fit; it says what was made of it before."""
+        after, ledger, checkpoints = self._after, self.run_.ledger, Checkpoints.at(self.checkpoint)
+        if after.lost:
+            said = f"{after.lost} releases of the {what} died with the process: they are paid for, and left out"
+            warnings.warn(said, RuntimeWarning, stacklevel=3)
+        apart = nullcontext() if checkpoints is None else checkpoints.alone()
+        with handing_over(ledger), apart, ledger.noting(run=after.run or None):
+            yield after
+        self.network_.origin = Origin.of(ledger, self.network_.origin)
+        del self._after
         self._fitted()
 
     def _fitted(self) -> None:
@@ -192,6 +206,8 @@ class PrivateEstimator(OnRows):
 
     def _network(self, inputs: int, outputs: int, usual: Defaults, source: NoiseSource) -> Network:
         act = usual.activation if self.activation is None else self.activation
+        if not isinstance(act, str | Activation):
+            raise ArgumentError("activation", act, "give the name of one, or an Activation")
         return DenseNetwork([inputs, *usual.hidden, outputs], act, source=source)
 
     def _plan(self, n: int, usual: Schedule, after: tuple[Mechanism, ...], ledger: Ledger) -> Plan:

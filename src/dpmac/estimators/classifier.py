@@ -15,6 +15,7 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, chosen
 from dpmac.estimators.base import Array, PrivateEstimator
 from dpmac.estimators.labels import (
+    accuracy_on,
     check_classes,
     class_weights,
     encoded,
@@ -25,10 +26,12 @@ from dpmac.estimators.labels import (
 )
 from dpmac.mac import ZStep
 from dpmac.methods import Calibration
-from dpmac.nets import LOSSES, Activation, Loss, MultiLabelCrossEntropy, Network, WeightedClasses
+from dpmac.nets import LOSSES, Activation, Loss, MultiLabelCrossEntropy, WeightedClasses
 from dpmac.privacy import BOUNDS, Bound, Ledger, Normalise, PrivateRows
+from dpmac.privacy.groups import USUAL
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Category, Schema
+from dpmac.training.afterwards import Afterwards
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.defaults import calibration_for
 from dpmac.training.trainer import Evaluate
@@ -41,9 +44,9 @@ CLASSES_NOTE = (
 class DPMACClassifier(ClassifierMixin, PrivateEstimator):
     """A differentially private neural-network classifier, trained by the method of auxiliary coordinates.
 
-    After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; ``privacy_``
-    holds the proof. Rows are neither centred nor scaled by their own statistics, since that would leak: give public
-    bounds in ``feature_range``, or scale the features by public constants yourself.
+    After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; with ``groups`` for
+    one person with all their rows. ``privacy_`` holds the proof. Rows are neither centred nor scaled by their own
+    statistics, since that would leak: give public bounds in ``feature_range``, or scale by public constants yourself.
 
     Parameters
     ----------
@@ -53,6 +56,8 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
     schema : what is publicly known of a table's columns (:class:`dpmac.tables.Schema`); rows are then tables
         (pandas, polars, arrow, ...), encoded on the private way, and the classes are the target's values.
     feature_range : for arrays, ``(low, high)``, numbers or one per feature, public: mapped to [-1, 1] and clipped.
+    max_rows : rows that a person brings to a step at most, where ``fit`` is given ``groups``; of more, so many are
+        drawn anew for every step. The work grows with it, the noise does not: a person's rows are averaged.
     classes : the class labels, if they are known; None reads them from ``y``, which treats them as public. With several
         labels a row their number is in ``y``'s shape, public as the number of columns is; ``classes`` may name them.
     class_weight : public weights {class: weight}, 1 for a class left out; with several labels a row a list of dicts
@@ -98,6 +103,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         delta: float | None = None,
         schema: Schema | Mapping[str, Any] | None = None,
         feature_range: tuple[Any, Any] | None = None,
+        max_rows: int = USUAL,
         classes: Sequence[Any] | None = None,
         class_weight: Mapping[Any, float] | Sequence[Mapping[int, float]] | None = None,
         calibrate: bool = True,
@@ -123,6 +129,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
             delta=delta,
             schema=schema,
             feature_range=feature_range,
+            max_rows=max_rows,
             batch_size=batch_size,
             epochs=epochs,
             activation=activation,
@@ -143,14 +150,19 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         self.calibrate = calibrate
         self.loss = loss
 
-    def fit(self, X: Any, y: Any = None, public_validation: tuple[Any, Any] | None = None) -> DPMACClassifier:
-        """Train on ``X`` (n, features) and labels ``y`` (None takes the schema's target out of the table).
+    def fit(
+        self, X: Any, y: Any = None, public_validation: tuple[Any, Any] | None = None, groups: Any = None
+    ) -> DPMACClassifier:
+        """Train on ``X`` (rows, features) and labels ``y`` (None takes the schema's target out of the table).
 
-        ``y`` is one label a row, or a matrix (n, labels) of 0 and 1 where a row may have several (multi-label).
+        ``y`` is one label a row, or a matrix (rows, labels) of 0 and 1 where a row may have several (multi-label).
+        ``groups`` says whose each row is, an id for each (with a schema, the name of their column will do): the unit of
+        privacy is then a person with any number of rows, and every person has the same say.
         Everything is checked before any privacy is spent. ``public_validation=(X, y)`` records accuracy on *public*
         rows after each epoch in ``history_``. Never pass private rows there: such metrics are outside the guarantee.
         """
-        x, y = self._checked(X, None if y is None else looked_over(y))
+        given, y = self._checked(X, None if y is None else looked_over(y), groups)
+        y = looked_over(y)  # the schema's target, too
         several = y.ndim == 2
         if self.loss not in ("softmax", "sigmoid"):
             raise ArgumentError("loss", self.loss, "choose 'softmax' or 'sigmoid'")
@@ -158,15 +170,15 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         loss, weights = self._weighed(classes, several)
         evaluate = self._evaluator(public_validation, classes, several)
         notes = () if several or self._known_classes() is not None else (CLASSES_NOTE,)
-        calibration = self._calibration(len(x))
+        calibration = self._calibration(given.n)
         after = () if calibration is None else (calibration.mechanism(),)
-        table, source = self._train(x, targets, loss, after=after, evaluate=evaluate, notes=notes)
+        table, source = self._train(given, targets, loss, after=after, evaluate=evaluate, notes=notes)
         self.classes_ = classes
         self._indicator: np.dtype[Any] | None = y.dtype if several else None
         self.calibration_: tuple[float, float] | None = None
-        with self._afterwards("calibration") as goes_on:
-            if calibration is not None and goes_on:
-                self._calibrate(calibration, table, source.spawn("calibration"), weights)
+        with self._afterwards("calibration") as done:
+            if calibration is not None and (done.kept is not None or done.made < calibration.rounds):
+                self._calibrate(calibration, table, source.spawn("calibration"), weights, done)
         return self
 
     def _weighed(self, classes: Array, several: bool) -> tuple[Loss, Tensor | None]:
@@ -188,12 +200,25 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         return WeightedClasses(LOSSES[self.loss], weights), torch.tensor(weights, dtype=torch.float64)
 
     def _calibrate(
-        self, calibration: Calibration, table: PrivateRows, source: NoiseSource, weights: Tensor | None
+        self,
+        calibration: Calibration,
+        table: PrivateRows,
+        source: NoiseSource,
+        weights: Tensor | None,
+        done: Afterwards,
     ) -> None:
         run, several = self.run_, self._indicator is not None
         logits = table.behind(run.outputs)  # once for all rounds
         self.calibration_ = calibration.fit(
-            logits, torch.nn.Identity(), source, run.ledger, several=several, weights=weights
+            logits,
+            torch.nn.Identity(),
+            source,
+            done.ledger,
+            several=several,
+            weights=weights,
+            made=done.made,
+            kept=done.kept,
+            keep=done.keep,
         )
         self._write_into_the_network(*self.calibration_)
 
@@ -259,20 +284,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
     def _evaluator(self, public: tuple[Any, Any] | None, classes: Array, several: bool) -> Evaluate | None:
         if public is None:
             return None
-        inputs = self._inputs(public[0])
-        labels = np.asarray(public[1])
-        if len(labels) != len(inputs):
-            raise ArgumentError("public_validation", f"{len(labels)} labels", f"there are {len(inputs)} rows")
-        if several and labels.shape != (len(inputs), len(classes)):
-            raise ArgumentError("public_validation", f"shape {labels.shape}", f"y has {len(classes)} labels a row")
-
-        def accuracy(network: Network) -> Mapping[str, float]:
-            with torch.no_grad():
-                u = network(inputs.to(network.device)).cpu()
-            right = ((u > 0).numpy() == labels).all(axis=1) if several else classes[u.argmax(dim=1).numpy()] == labels
-            return {"validation_accuracy": float(np.mean(right))}
-
-        return accuracy
+        return accuracy_on(self._inputs(public[0]), np.asarray(public[1]), classes, several)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,18 +7,18 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
+from dpmac.estimators.arrays import exact_array
 from dpmac.estimators.guarantee import Privacy
-from dpmac.estimators.rows import Array, OnRows
+from dpmac.estimators.rows import Array, Given, OnRows
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.nets.fronts import Front, ToRange
-from dpmac.privacy import Ledger, Mechanism, PrivateRows
+from dpmac.privacy import Ledger, Mechanism, PrivateRows, check_origin, origin_of
 from dpmac.privacy.accounting import calibrate
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import TableEncoder
@@ -49,23 +49,26 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
 
     # --- fitting ------------------------------------------------------------------------------------------------------
 
-    def _release(self, x: Tensor, shares: Shares, make: Make[Model]) -> Model:
+    def _release(self, given: Given, shares: Shares, make: Make[Model]) -> Model:
         """Whatever ``make(table, noise_multiplier, source, ledger)`` releases, and ``front_`` and ``privacy_`` with it.
 
         ``shares`` says what will be released, unsampled, with which part of the budget; the noise multiplier s is that
         of all of it, so that a part p must be released at s / sqrt(p). Nothing is spent before all has been checked.
         """
-        delta, device, front = self._delta(len(x)), self._device(), self._front(x.shape[1])
+        x = given.x
+        delta, device, front = self._delta(given.n), self._device(), self._front(x.shape[1])
         sigma = _least_noise(shares, float(self.epsilon), delta) if math.isfinite(self.epsilon) else 0.0
         ledger, source = Ledger.at(self.ledger), noise_source(self._seed())
+        ledger.check_unit(given.unit)
         self._check_total(ledger, _mechanisms(shares, sigma), delta)
+        check_origin(ledger, delta, schema=front)
         if front is None and sigma:
             warn_of_scales(x)
         with counted(x, self.epsilon, ledger, self.ledger is not None):
-            raw = PrivateRows(x).to(device)
+            raw = given.table().to(device)
             model = make(raw if front is None else raw.behind(front.to(device)), sigma, source, ledger)
         self.front_ = None if front is None else front.cpu()
-        self.privacy_ = Privacy(ledger, delta)
+        self.privacy_ = Privacy(ledger, delta, origin_of(front).notes())
         return model
 
     def _width(self, raw: int) -> int:
@@ -104,7 +107,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
         without the target: of each the cell whose code is nearest (``pandas.DataFrame(...)`` makes a frame of it).
         """
         check_is_fitted(self, "privacy_")
-        codes = torch.from_numpy(check_array(X, dtype=np.float64))
+        codes = torch.from_numpy(exact_array(X))
         if codes.shape[1] != self._n_features_out:
             fix = f"give codes of {self._n_features_out} numbers, as transform does"
             raise ArgumentError("X", f"{codes.shape[1]} columns", fix)

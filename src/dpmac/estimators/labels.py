@@ -5,7 +5,7 @@ Everything here is said before any privacy is spent. Errors name ``y``, what is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
+from dpmac.nets import Network
 from dpmac.tables import Category
 
 Array = np.ndarray[Any, Any]
@@ -31,7 +32,7 @@ def looked_over(y: Any) -> Array:
     if issparse(y):
         y = y.toarray()
     try:
-        found = np.asarray(y)
+        found = np.asarray(y.detach() if isinstance(y, Tensor) else y)
     except (TypeError, ValueError):  # rows of different lengths
         raise ArgumentError("y", type(y).__name__, SHAPES) from None
     if found.dtype.kind == "c":
@@ -53,14 +54,20 @@ def _check_missing(y: Array) -> None:
     if y.dtype.kind == "f":
         bad = ~np.isfinite(y)
     elif y.dtype.kind == "O":  # nothing that is a label differs from itself; comparing pandas.NA gives no truth at all
-        bad = np.frompyfunc(lambda cell: cell is None or type(cell).__name__ == "NAType" or cell != cell, 1, 1)(y)
-        bad = bad.astype(bool)
+        bad = np.frompyfunc(_is_none, 1, 1)(y).astype(bool)
     else:
         return
     if bad.any():
         place = tuple(np.argwhere(bad)[0])
         fix = "a label is missing or not finite: give every row one, or drop the row"
         raise ArgumentError(f"y, row {place[0]}", y[place], fix)
+
+
+def _is_none(cell: Any) -> bool:
+    try:
+        return cell is None or type(cell).__name__ == "NAType" or bool(cell != cell)
+    except (ArithmeticError, TypeError, ValueError):  # a signalling NaN, an array: it cannot be told from another
+        return True
 
 
 def _numbers_of(y: Array) -> Array:
@@ -84,13 +91,24 @@ def check_classes(y: Array) -> None:
 def encoded(y: Array, known: Sequence[Any] | None) -> tuple[Array, Tensor]:
     """The classes, sorted, and each label's place among them; ``known`` are the classes, where they are public."""
     found, places = np.unique(y, return_inverse=True)
-    classes = found if known is None else np.unique(np.asarray(known))
+    classes = found if known is None else np.unique(_listed(known))
     strange = np.setdiff1d(found, classes)
     if len(strange):
         raise ArgumentError("y", strange[0], f"this label is not among classes={classes.tolist()}")
     if len(classes) < 2:
         raise ArgumentError("y", f"{len(classes)} class", "a classifier needs at least two classes")
     return classes, torch.from_numpy(np.searchsorted(classes, found)[places].reshape(-1))
+
+
+def _listed(known: Any) -> Array:
+    """The classes that the user has listed, all of one kind."""
+    try:
+        names = np.asarray(known)
+        np.unique(names)
+    except (TypeError, ValueError, ArithmeticError):
+        fix = "list the labels of the classes, all numbers or all texts"
+        raise ArgumentError("classes", known, fix) from None
+    return names
 
 
 def encoded_by_schema(column: Category, y: Array) -> tuple[Array, Tensor]:
@@ -124,7 +142,7 @@ def names_of_labels(labels: int, known: Sequence[Any] | None) -> Array:
     """What the columns of an indicator matrix are called: 0, 1, ... or as ``known`` names them, in order."""
     if known is None:
         return np.arange(labels)
-    names = np.asarray(known)
+    names = _listed(known)
     if names.shape != (labels,) or len(np.unique(names)) < labels:
         raise ArgumentError("classes", known, f"y has {labels} labels a row: name each of them, or leave classes out")
     return names
@@ -162,3 +180,21 @@ def _weights(name: str, given: Any, classes: list[Any], fix: str) -> tuple[float
     within = "a weight is a number from 1e-6 to 1e6: only their ratios matter to the objective"
     weights = (given.get(one, 1.0) for one in classes)
     return tuple(number(name, weight, within, low=1e-6, high=1e6) for weight in weights)
+
+
+def accuracy_on(
+    inputs: Tensor, labels: Array, classes: Array, several: bool
+) -> Callable[[Network], Mapping[str, float]]:
+    """How often a network is right on *public* rows: of several labels a row, about all of them."""
+    if len(labels) != len(inputs):
+        raise ArgumentError("public_validation", f"{len(labels)} labels", f"there are {len(inputs)} rows")
+    if several and labels.shape != (len(inputs), len(classes)):
+        raise ArgumentError("public_validation", f"shape {labels.shape}", f"y has {len(classes)} labels a row")
+
+    def accuracy(network: Network) -> Mapping[str, float]:
+        with torch.no_grad():
+            u = network(inputs.to(network.device)).cpu()
+        right = ((u > 0).numpy() == labels).all(axis=1) if several else classes[u.argmax(dim=1).numpy()] == labels
+        return {"validation_accuracy": float(np.mean(right))}
+
+    return accuracy

@@ -14,6 +14,7 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators.coder import ENDLESS, MEAN, Coder
 from dpmac.methods import DPPCA, DPMean, ReleasedMean, ReleasedPCA
 from dpmac.privacy import Ledger, PrivateRows
+from dpmac.privacy.groups import USUAL
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Schema
 
@@ -26,7 +27,8 @@ class DPMACPCA(Coder):
 
     Two releases, of the mean (with MEAN of the budget) and of the second moments about it (with the rest); all else
     follows from them and is free. After ``fit`` the model is (epsilon, delta)-differentially private for one row, there
-    or blank; ``privacy_`` holds the proof. Rows are coded as they are: only what is *released* is clipped.
+    or blank; with ``groups`` for one person with all their rows. ``privacy_`` holds the proof. Rows are coded as they
+    are: only what is *released* is clipped.
 
     Parameters
     ----------
@@ -37,6 +39,7 @@ class DPMACPCA(Coder):
         as one input in [-1, 1] and, if its range is wide, another of its logarithm; a category one-hot).
     feature_range : for arrays, ``(low, high)``, numbers or one per feature, public: mapped to [-1, 1] and clipped.
         Without it features should lie within [-1, 1].
+    max_rows : rows that a person brings to a release, at most, where ``fit`` is given ``groups``; they are averaged.
     normalise : give every row the same say, however far from the mean; otherwise far rows have more, up to a limit.
     ledger, total_epsilon, random_state, device : as of :class:`DPMACClassifier`.
 
@@ -56,6 +59,7 @@ class DPMACPCA(Coder):
         delta: float | None = None,
         schema: Schema | Mapping[str, Any] | None = None,
         feature_range: tuple[Any, Any] | None = None,
+        max_rows: int = USUAL,
         normalise: bool = False,
         ledger: Ledger | str | Path | None = None,
         total_epsilon: float | None = None,
@@ -67,16 +71,20 @@ class DPMACPCA(Coder):
         self.delta = delta
         self.schema = schema
         self.feature_range = feature_range
+        self.max_rows = max_rows
         self.normalise = normalise
         self.ledger = ledger
         self.total_epsilon = total_epsilon
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: Any, y: Any = None) -> DPMACPCA:  # noqa: ARG002 - scikit-learn's signature
-        """Release the mean and the second moments of ``X`` (n, features). Everything is checked before."""
-        x = self._checked_rows(X)
-        width = self._width(x.shape[1])
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACPCA:  # noqa: ARG002 - scikit-learn's signature
+        """Release the mean and the second moments of ``X`` (rows, features). Everything is checked before.
+
+        ``groups`` says whose each row is, as of :class:`DPMACClassifier`.
+        """
+        given = self._checked_rows(X, groups)
+        width = self._width(given.x.shape[1])
         kept = self._kept("n_components", self.n_components, width)
         if not isinstance(self.normalise, bool | np.bool_):
             raise ArgumentError("normalise", self.normalise, "give True or False")
@@ -90,7 +98,7 @@ class DPMACPCA(Coder):
             method = DPPCA(kept, second, middle.mean, radius, bool(self.normalise))
             return middle, method.fit(table, source, ledger)
 
-        middle, self.pca_ = self._release(x, SHARES, make)
+        middle, self.pca_ = self._release(given, SHARES, make)
         self.n_components_ = kept
         self.mean_ = self.pca_.centre.cpu().numpy()
         self.components_ = self.pca_.components.cpu().numpy()

@@ -17,6 +17,7 @@ from dpmac.mac import ZStep
 from dpmac.methods import ResidualScale
 from dpmac.nets import LOSSES, Activation
 from dpmac.privacy import Bound, Ledger
+from dpmac.privacy.groups import USUAL
 from dpmac.tables import Number, Schema
 from dpmac.training.checkpoint import Checkpoints
 
@@ -26,15 +27,15 @@ RESIDUALS = 0.02  # of the budget, for the residual's scale
 class DPMACRegressor(RegressorMixin, PrivateEstimator):
     """A differentially private neural-network regressor for one target, trained by the method of auxiliary coordinates.
 
-    After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; ``privacy_``
-    holds the proof. Targets are clipped to their public range.
+    After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; with ``groups`` for
+    one person with all their rows. ``privacy_`` holds the proof. Targets are clipped to their public range.
 
     Parameters
     ----------
     target_range : ``(low, high)``, public; None takes the schema's range of its target.
     residuals : spend RESIDUALS of the budget on the residual's scale, for ``predict(..., return_std=True)``.
-    hidden_layer_sizes, epsilon, delta, schema, feature_range, batch_size, epochs, activation, learning_rate, z_step,
-    bound, ledger, total_epsilon, random_state, device, micro_batch_size, threads,
+    hidden_layer_sizes, epsilon, delta, schema, feature_range, max_rows, batch_size, epochs, activation, learning_rate,
+    z_step, bound, ledger, total_epsilon, random_state, device, micro_batch_size, threads,
     progress, checkpoint : as of :class:`DPMACClassifier`.
 
     Attributes
@@ -53,6 +54,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         delta: float | None = None,
         schema: Schema | Mapping[str, Any] | None = None,
         feature_range: tuple[Any, Any] | None = None,
+        max_rows: int = USUAL,
         target_range: tuple[float, float] | None = None,
         residuals: bool = True,
         batch_size: float | None = None,
@@ -76,6 +78,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
             delta=delta,
             schema=schema,
             feature_range=feature_range,
+            max_rows=max_rows,
             batch_size=batch_size,
             epochs=epochs,
             activation=activation,
@@ -94,28 +97,31 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         self.target_range = target_range
         self.residuals = residuals
 
-    def fit(self, X: Any, y: Any = None) -> DPMACRegressor:
-        """Train on ``X`` (n, features) and numbers ``y`` (None takes the schema's target out of the table).
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACRegressor:
+        """Train on ``X`` (rows, features) and numbers ``y`` (None takes the schema's target out of the table).
 
-        Everything is checked before any privacy is spent.
+        ``groups`` says whose each row is, as of :class:`DPMACClassifier`. Everything is checked before any privacy is
+        spent.
         """
-        x, y = self._checked(X, y)
+        given, y = self._checked(X, y, groups)
         low, high = self._range()
         numbers = self._numbers(y)
         unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)
         residuals = None
         if self.residuals and math.isfinite(self.epsilon):
-            residuals = ResidualScale.for_share(RESIDUALS, self.epsilon, self._delta(len(x)))
+            residuals = ResidualScale.for_share(RESIDUALS, self.epsilon, self._delta(given.n))
         after = () if residuals is None else (residuals.mechanism(),)
         targets = torch.from_numpy(unit.astype(np.float32)).unsqueeze(1)
-        table, source = self._train(x, targets, LOSSES["squared"], after=after)
+        table, source = self._train(given, targets, LOSSES["squared"], after=after)
         self.target_range_ = (low, high)
         self.residual_std_: float | None = None
-        with self._afterwards("measuring of residuals") as goes_on:
-            if residuals is not None and goes_on:
-                run, draw = self.run_, source.spawn("residuals")
-                found = residuals.fit(table, run.outputs, draw, run.ledger)
-                self.residual_std_ = found * (high - low) / 2
+        with self._afterwards("measuring of residuals") as done:
+            kept = done.kept
+            if residuals is not None and not done.made:
+                kept = (residuals.fit(table, self.run_.outputs, source.spawn("residuals"), done.ledger),)
+                done.keep(1, kept)
+            if kept is not None:
+                self.residual_std_ = kept[0] * (high - low) / 2
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -132,7 +138,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
     def _numbers(self, y: Any) -> Array:
         try:
             numbers = np.asarray(y, dtype=np.float64).reshape(-1)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, ArithmeticError):  # a number too large for any, a signalling NaN
             raise ArgumentError("y", np.asarray(y).dtype, "give numbers, one for each row") from None
         if not np.isfinite(numbers).all():
             row = int(np.argmax(~np.isfinite(numbers)))

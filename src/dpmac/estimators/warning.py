@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from dpmac.checks import PrivacyWarning
 from dpmac.privacy import Ledger
 from dpmac.randomness import SystemNoise
 
@@ -32,10 +33,6 @@ _FEW = 8  # rows in common that make two tables one
 _LOOKED_AT = 4_000_000  # numbers at most that choose which rows are hashed
 _CELLS = 512  # of a row, that are hashed
 _SCALED = 1_000_000  # numbers that are asked for their scale
-
-
-class PrivacyWarning(UserWarning):
-    """Something about a private fit that its statement cannot know: it is allowed, and probably not what was meant."""
 
 
 @dataclass

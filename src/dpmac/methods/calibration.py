@@ -20,7 +20,7 @@ handed to a clip, and the release checks every row: none of it is taken on trust
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,12 +41,15 @@ from dpmac.privacy import (
 )
 from dpmac.privacy.accounting import calibrate as least_noise
 from dpmac.privacy.accounting import check_multiplier
+from dpmac.privacy.mixing import ROWS, check_apart
+from dpmac.privacy.origin import check_origin
 from dpmac.randomness import NoiseSource
 
 LABEL = "calibration"
 SLOPE, CURVATURE = "calibration slope", "calibration curvature"
 REACH = 8.0  # logits are clipped to it: beyond, a probability is 0 or 1 within a thousandth
 Logits = Callable[[Tensor], Tensor]
+Keep = Callable[[int, Sequence[float]], None]
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,9 @@ class Calibration:
         *,
         several: bool = False,
         weights: Tensor | None = None,
+        made: int = 0,
+        kept: Sequence[float] | None = None,
+        keep: Keep | None = None,
     ) -> tuple[float, float]:
         """Slope and offset for ``logits(x)`` of a table of rows and targets; offset 0 but for two classes.
 
@@ -95,11 +101,17 @@ class Calibration:
         the offset added to the second of two classes. Targets are one-hot, or with ``several`` any number of labels may
         be 1. ``weights``, public, are those of the classes, or (labels, 2) of every label that is off and on: a model
         that was trained with them is calibrated for the same re-weighted problem.
+
+        After every round ``keep(rounds made, numbers)`` is called. A calibration that was interrupted goes on behind
+        the ``made`` rounds that are paid for, from the numbers ``kept`` (None: those of the start).
         """
+        check_origin(ledger, logits=logits)
+        check_apart("logits", logits, rows.blank(ROWS)[:1])
         classes = rows.shapes[1][0]
         binary = classes == 2 and not several
-        theta = torch.tensor([1.0, 0.0] if binary else [1.0], dtype=torch.float64)
-        for _ in range(self.rounds):
+        start = ([1.0, 0.0] if binary else [1.0]) if kept is None else list(kept)
+        theta = torch.tensor(start, dtype=torch.float64)
+        for done in range(made, self.rounds):
             answer = release(
                 rows.everything(),
                 self.query(logits, theta, classes, several=several, weights=weights),
@@ -109,6 +121,8 @@ class Calibration:
             )
             size = 0.25 if several else 1.0
             theta = self._moved(theta, answer[SLOPE].cpu(), answer[CURVATURE][0].cpu(), rows.n, size)
+            if keep is not None:
+                keep(done + 1, theta.tolist())
         return float(theta[0]), float(theta[1]) if binary else 0.0
 
     def query(

@@ -22,6 +22,7 @@ from dpmac.methods.tables import private_table
 from dpmac.nets.fronts import Front
 from dpmac.privacy import GramPart, Ledger, OuterPart, Part, Partition, PerLayerClip, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
+from dpmac.privacy.origin import check_origin
 from dpmac.privacy.query import Answer
 from dpmac.randomness import NoiseSource
 
@@ -96,6 +97,7 @@ class ClosedForm:
         raw = private_table("x", x)
         if isinstance(self.front, Front):
             self.front.shape_after(raw.shapes[0])
+        check_origin(ledger, front=self.front)
         table = raw if self.front is None else raw.behind(self.front)
         method = DPPCA(self.code, first, radius=RADIUS * self.norm, normalise=self.normalise)
         pca = method.fit(table, source.spawn("pca"), ledger)

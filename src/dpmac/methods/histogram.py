@@ -13,10 +13,17 @@ from dpmac.checks import integer, number
 from dpmac.privacy import Ledger, Mechanism, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.bounds import SLACK
+from dpmac.privacy.origin import PUBLIC, Origin, check_origin
 from dpmac.privacy.parts import DensePart, Part
 from dpmac.randomness import NoiseSource
 
 HISTOGRAM = "norm histogram"
+
+
+class Thresholds(tuple[float, ...]):
+    """One threshold for each partition, for a bound. ``origin`` are the releases that they come from."""
+
+    origin: Origin = PUBLIC
 
 
 @dataclass(frozen=True)
@@ -58,8 +65,9 @@ class NormHistogram:
         source: NoiseSource,
         ledger: Ledger,
         micro_batch: int | None = None,
-    ) -> tuple[float, ...]:
+    ) -> Thresholds:
         """Release the histograms of the norms of ``parts_of(*rows)`` and read one threshold off each."""
+        check_origin(ledger, parts_of=parts_of)
         counts = release(
             rows.everything(),
             self.query(parts_of, names),
@@ -68,7 +76,9 @@ class NormHistogram:
             ledger=ledger,
             micro_batch=micro_batch,
         )
-        return tuple(self._read(counts[name].cpu(), self.edges(), rows.n) for name in names)
+        found = Thresholds(self._read(counts[name].cpu(), self.edges(), rows.n) for name in names)
+        found.origin = Origin.of(ledger)
+        return found
 
     def query(self, parts_of: Callable[..., Sequence[Part]], names: Sequence[str]) -> Query:
         """One histogram for each of ``names``: the norms of the parts that ``parts_of`` gives."""

@@ -18,6 +18,7 @@ from dpmac.methods.pca import ReleasedPCA
 from dpmac.nets.activations import Activation
 from dpmac.nets.layers import Dense, WeightLayer
 from dpmac.nets.network import DenseNetwork, Network
+from dpmac.privacy import origin_of
 from dpmac.randomness import SeededNoise
 
 
@@ -47,6 +48,7 @@ def linear_autoencoder(pca: ReleasedPCA) -> DenseNetwork:
     encoder, decoder = network.weight_layers
     encoder.write(torch.cat([pca.components, -(pca.components @ pca.centre)[:, None]], dim=1))
     decoder.write(torch.cat([pca.components.T, pca.centre[:, None]], dim=1))
+    network.origin = pca.origin
     return network
 
 
@@ -85,6 +87,7 @@ def follow_linear_path(network: Network, pca: ReleasedPCA, *, gain: float = 1.0,
         read, offset = _reader(last, before, components, centre)
         last.weight.copy_(components.T @ read)
         last.bias.copy_(centre + components.T @ offset)
+    result.origin = origin_of(network, pca)
     return result
 
 

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
 from dpmac.methods.tables import private_table, public_ball
-from dpmac.nets.fronts import Ball
+from dpmac.nets.fronts import Affine, Ball
 from dpmac.privacy import DensePart, JointClip, Ledger, Mechanism, Part, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
+from dpmac.privacy.origin import PUBLIC, Origin
 from dpmac.randomness import NoiseSource
 
 LABEL = "mean"
@@ -67,7 +68,7 @@ class DPMean:
         noise = len(moved) * (self.noise_multiplier * SCALES[0] / table.n) ** 2  # expected, in the mean's square
         least = LEAST**2 if noise else 1e-60
         spread = math.sqrt(max(squares - float(moved.square().sum()) + noise, least))
-        return ReleasedMean(ball.centre + ball.radius * moved, ball.radius * min(spread, 1.0))
+        return ReleasedMean(ball.centre + ball.radius * moved, ball.radius * min(spread, 1.0), Origin.of(ledger))
 
     def query(self, ball: Ball) -> Query:
         """The sums of rows brought into the ball, and of their squared lengths."""
@@ -92,3 +93,10 @@ class ReleasedMean:
 
     mean: Tensor
     spread: float
+    origin: Origin = PUBLIC
+
+    def front(self) -> Affine:
+        """Rows less the mean, for a model."""
+        made = Affine(self.mean.cpu()).to(self.mean.device)
+        made.origin = self.origin
+        return made

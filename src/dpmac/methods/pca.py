@@ -11,16 +11,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.methods.tables import check_table, private_table, public_ball
-from dpmac.nets.files import read_tensors, write_tensors
+from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.fronts import Ball, Projection
 from dpmac.privacy import GramPart, Ledger, Mechanism, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
+from dpmac.privacy.origin import PUBLIC, Origin
 from dpmac.randomness import NoiseSource
 
 FORMAT = "dpmac-pca-1"
@@ -88,7 +90,8 @@ class DPPCA:
         )
         moment = answer[MOMENT][0]
         eigenvalues, directions = leading(moment, self.components)
-        return ReleasedPCA(signed(directions), eigenvalues, moment, ball, self.noise_multiplier)
+        known = Origin.of(ledger)
+        return ReleasedPCA(signed(directions), eigenvalues, moment, ball, self.noise_multiplier, known)
 
     def query(self, ball: Ball) -> Query:
         """The sum of x x^T over rows brought into the ball."""
@@ -115,7 +118,8 @@ class ReleasedPCA:
 
     ``components`` (k, d) are orthonormal rows, largest eigenvalue first, each with its largest entry positive.
     ``moment`` (d, d) is the noisy sum of x x^T over the scaled rows, and ``eigenvalues`` are its largest: both grow
-    with n, and an eigenvalue near ``noise_multiplier * sqrt(2 d)`` or below is mostly noise.
+    with n, and an eigenvalue near ``noise_multiplier * sqrt(2 d)`` or below is mostly noise. ``origin`` are the
+    releases that it comes from, which every front and network that is made of it knows.
     """
 
     components: Tensor
@@ -123,6 +127,7 @@ class ReleasedPCA:
     moment: Tensor
     ball: Ball
     noise_multiplier: float
+    origin: Origin = PUBLIC
 
     @property
     def centre(self) -> Tensor:
@@ -142,7 +147,9 @@ class ReleasedPCA:
         Private rows go through it on the private way: ``Trainer(front=pca.front())``.
         """
         ball = self.ball
-        return Projection(self.components, ball.centre, ball.radius, ball.normalise, length)
+        made = Projection(self.components, ball.centre, ball.radius, ball.normalise, length)
+        made.origin = self.origin
+        return made
 
     def transform(self, x: Tensor) -> Tensor:
         """Codes (n, k) of *public* rows (n, d): scaled and clipped exactly as in fitting, then projected; row by row.
@@ -182,17 +189,19 @@ class ReleasedPCA:
 
     def save(self, path: str | Path) -> None:
         """Write everything to one safetensors file."""
-        header = {"format": FORMAT, "radius": self.radius, "normalise": self.ball.normalise}
-        header["noise_multiplier"] = self.noise_multiplier
+        header: dict[str, Any] = {"format": FORMAT, "radius": self.radius, "normalise": self.ball.normalise}
+        header |= {"noise_multiplier": self.noise_multiplier, "origin": self.origin.to_dict()}
         write_tensors(path, header, {name: getattr(self, name) for name in _TENSORS})
 
     @classmethod
     def load(cls, path: str | Path) -> ReleasedPCA:
         """Read what :meth:`save` wrote. No code is ever executed from the file."""
         header, tensors = read_tensors(path, FORMAT, "a dpmac PCA")
-        components, eigenvalues, moment, centre = (tensors[name] for name in _TENSORS)
-        ball = Ball(centre, float(header["radius"]), bool(header["normalise"]))
-        return cls(components, eigenvalues, moment, ball, float(header["noise_multiplier"]))
+        with rebuilding(path, "PCA"):
+            components, eigenvalues, moment, centre = (tensors[name] for name in _TENSORS)
+            ball = Ball(centre, float(header["radius"]), bool(header["normalise"]))
+            known = Origin.from_dict(header.get("origin"))
+            return cls(components, eigenvalues, moment, ball, float(header["noise_multiplier"]), known)
 
 
 _TENSORS = ("components", "eigenvalues", "moment", "centre")

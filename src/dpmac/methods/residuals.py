@@ -12,6 +12,8 @@ from dpmac.checks import number
 from dpmac.privacy import DensePart, Ledger, Mechanism, Part, Partition, PerLayerClip, PrivateRows, Query, release
 from dpmac.privacy.accounting import calibrate as least_noise
 from dpmac.privacy.accounting import check_multiplier
+from dpmac.privacy.mixing import ROWS, check_apart
+from dpmac.privacy.origin import check_origin
 from dpmac.randomness import NoiseSource
 
 LABEL = "residual scale"
@@ -39,6 +41,8 @@ class ResidualScale:
 
     def fit(self, rows: PrivateRows, outputs: Callable[[Tensor], Tensor], source: NoiseSource, ledger: Ledger) -> float:
         """The standard deviation, on the scale of the targets; at least a thousandth."""
+        check_origin(ledger, outputs=outputs)
+        check_apart("outputs", outputs, rows.blank(ROWS)[:1])
         answer = release(
             rows.everything(),
             self.query(outputs),

@@ -52,7 +52,8 @@ class Activation:
     never looked up by its name.
 
     ``slope_sup`` is the supremum of |f'| over all numbers. The rest may be left out, and what needs it says so:
-    ``third(near, u)`` bounds |f'''| on a cell around u whose end nearer to 0 is at distance ``near`` (certified sups);
+    ``third(near, u)`` bounds |f'''| on a cell around u whose end nearer to 0 is at distance ``near`` (certified sups;
+    as sensitivities of :mod:`dpmac.analytic` rest on it, it is held against differences of f, f' and f'' on a grid);
     ``straight`` says that f(u) = f'(u) u with f' in [0, 1] and f'' = 0 everywhere; ``sups`` are sups over all u;
     ``working_point`` is where it can carry a code through (:mod:`dpmac.methods.linear_path`); ``quick_back(slopes, u)``
     is slopes f'(u) in one go.
@@ -70,12 +71,44 @@ class Activation:
     working_point: WorkingPoint | None = None
     quick_back: Callable[[Tensor, Tensor], Tensor] | None = None
 
+    def __post_init__(self) -> None:
+        if self.third is not None:
+            _check_by_differences(self)
+
     def back(self, slopes: Tensor, u: Tensor) -> Tensor:
         """Slopes in f(u) carried back to u: slopes f'(u)."""
         return slopes * self.df(u) if self.quick_back is None else self.quick_back(slopes, u)
 
     def __repr__(self) -> str:
         return f"Activation({self.name})"
+
+
+def _check_by_differences(act: Activation) -> None:
+    """Raise where f', f'', ``slope_sup`` or ``third`` cannot be what they are said to be: no proof, but few lies pass.
+
+    By the mean value theorem a difference of f over its distance is f' somewhere between, and so on; cells have an edge
+    at 0, where f' or f'' may jump.
+    """
+    edges = torch.cat([torch.linspace(0, 4, 401), torch.logspace(0.61, 2.5, 150)]).double()
+    for sign in (1.0, -1.0):
+        low, high = edges[:-1], edges[1:]
+        u = sign * torch.stack([low + (high - low) * part for part in (0.001, 0.25, 0.5, 0.75, 0.999)])
+        f, df, d2f, apart = act.f(u), act.df(u), act.d2f(u), u[1:] - u[:-1]
+        assert act.third is not None
+        most = act.third(low, sign * 0.5 * (low + high))
+        bend, rounding = d2f.abs().amax(dim=0) + most * (high - low), 1e-9 * (1 + f.abs().amax(dim=0))
+        wrong = {
+            "third": (d2f[1:] - d2f[:-1]).abs() > most * apart.abs() * (1 + 1e-6) + 1e-12,
+            "slope_sup": df.abs() > act.slope_sup * (1 + 1e-6),
+            "d2f": ((df[1:] - df[:-1]) / apart - d2f[1:]).abs() > most * apart.abs() * (1 + 1e-6) + 1e-9,
+            "df": ((f[1:] - f[:-1]) / apart - df[1:]).abs() > bend * apart.abs() + rounding,
+        }
+        for name, found in wrong.items():
+            if bool(found.any()):
+                at = float(u[: len(found)][found][0])
+                raise ArgumentError(
+                    name, act.name, f"it cannot be right near {at:.4g}, by differences of f, f' and f''"
+                )
 
 
 def _identity(u: Tensor) -> Tensor:

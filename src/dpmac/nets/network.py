@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
-from dpmac.nets.files import read_tensors, write_tensors
+from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.layers import LAYERS, Dense, Layer, Shape, WeightLayer
+from dpmac.privacy.origin import PUBLIC, Origin, Shaped
 from dpmac.randomness import NoiseSource, SeededNoise
 
 FORMAT = "dpmac-network-2"
@@ -63,11 +64,12 @@ class Stage:
         return carried
 
 
-class Network(nn.Module):
+class Network(Shaped):
     """A stack of layers for rows of ``input_shape``; weights are drawn from ``source`` (see ``WeightLayer.draw``).
 
     ``stack`` lists layers and activations (by name or as objects). Each activation stands right behind a weight layer,
-    and the stack ends with a weight layer. A seeded source gives the same network everywhere.
+    and the stack ends with a weight layer. A seeded source gives the same network everywhere. ``origin`` says which
+    releases have shaped it (:mod:`dpmac.privacy.origin`): none, until it has been trained.
     """
 
     def __init__(
@@ -149,7 +151,10 @@ class Network(nn.Module):
             act = stage.activation
             if named.setdefault(act.name, act) != act:
                 raise ArgumentError("activation", act.name, "two different ones have this name: rename one of them")
-        header = {"format": FORMAT, "input_shape": list(self.input_shape), "stack": [_named(i) for i in self._stack]}
+        header: dict[str, Any] = {"format": FORMAT, "input_shape": list(self.input_shape)}
+        header["stack"] = [_named(item) for item in self._stack]
+        if self.origin != PUBLIC:
+            header["origin"] = self.origin.to_dict()
         write_tensors(path, header, self.state_dict())
 
     @classmethod
@@ -160,14 +165,11 @@ class Network(nn.Module):
         """
         header, weights = read_tensors(path, FORMAT, "a dpmac network")
         own = {act.name: act for act in activations}
-        try:
+        with rebuilding(path, "network"):
             stack = [_rebuilt(item, own, path) for item in header["stack"]]
             network = Network(stack, input_shape=header["input_shape"], source=SeededNoise(0))
             network.to(next(iter(weights.values())).dtype).load_state_dict(weights)
-        except ArgumentError:
-            raise
-        except (KeyError, TypeError, ValueError, RuntimeError, StopIteration) as error:
-            raise ValueError(f"{path} does not hold a whole network ({str(error).splitlines()[0]})") from None
+            network.origin = Origin.from_dict(header.get("origin"))
         return network
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from dpmac.nets.hessian import HessianRoot
@@ -61,4 +63,10 @@ class WeightedClasses:
 
     def _of(self, target: Tensor) -> Tensor:
         """The weight of each example, (rows, 1)."""
-        return (target * target.new_tensor(self.weights)).sum(dim=1, keepdim=True)
+        return (target * _tensor(self.weights, target.dtype, target.device)).sum(dim=1, keepdim=True)
+
+
+@functools.lru_cache(maxsize=16)
+def _tensor(weights: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Brought to a device once: a CUDA graph cannot fetch it from the CPU at every step."""
+    return torch.tensor(weights, dtype=dtype, device=device)

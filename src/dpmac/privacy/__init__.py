@@ -6,13 +6,16 @@ from dpmac.privacy.adaptive import AdaptiveQuantile
 from dpmac.privacy.allocation import EqualShares, LeastEnergy
 from dpmac.privacy.bounds import Analytic, Bound, JointClip, Normalise, PerLayerClip, Unbounded
 from dpmac.privacy.door import BrokenPromiseError, release
+from dpmac.privacy.groups import Persons
 from dpmac.privacy.ledger import Entry, Ledger
+from dpmac.privacy.origin import Origin, check_origin, origin_of
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part
 from dpmac.privacy.plan import Plan
 from dpmac.privacy.positions import PositionPart
+from dpmac.privacy.private_rows import PrivateRows
 from dpmac.privacy.query import Answer, Query
-from dpmac.privacy.sampling import Batch, PoissonSampler, PrivateRows
+from dpmac.privacy.sampling import Batch, PoissonSampler
 from dpmac.privacy.statement import Statement
 
 BOUNDS: dict[str, Bound] = {
@@ -42,10 +45,12 @@ __all__ = [
     "Ledger",
     "Mechanism",
     "Normalise",
+    "Origin",
     "OuterPart",
     "Part",
     "Partition",
     "PerLayerClip",
+    "Persons",
     "Plan",
     "PoissonSampler",
     "PositionPart",
@@ -53,6 +58,8 @@ __all__ = [
     "Query",
     "Statement",
     "Unbounded",
+    "check_origin",
     "epsilon_of",
+    "origin_of",
     "release",
 ]

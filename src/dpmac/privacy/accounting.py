@@ -56,11 +56,11 @@ class Mechanism:
         chance = number("overflow", self.overflow, "give a chance from 0 to below 1", low=0.0, high=1.0 - 2**-53)
         object.__setattr__(self, "overflow", chance)
 
-    def describe(self) -> str:
-        """One line in plain words."""
+    def describe(self, of: str = "rows") -> str:
+        """One line in plain words; ``of`` is what samples are drawn of."""
         cut = f", too large for its room at most once in {1 / self.overflow:.2g}" if self.overflow else ""
-        sample = f"a Poisson sample of the rows (rate {self.sample_rate:.6g}{cut})"
-        rows = "all rows" if self.sample_rate == 1.0 else sample
+        sample = f"a Poisson sample of the {of} (rate {self.sample_rate:.6g}{cut})"
+        rows = f"all {of}" if self.sample_rate == 1.0 else sample
         times = "once" if self.count == 1 else f"{self.count:,} times"
         return f"{self.label}: Gaussian mechanism, noise multiplier {self.noise_multiplier:.6g}, on {rows}, {times}"
 

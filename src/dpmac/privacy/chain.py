@@ -6,7 +6,8 @@
 
 A line that is edited, dropped, doubled or moved breaks the chain; lines cut off at the end are missed by the header's
 count. This notices accidents and hasty hands. It is no signature: whoever rewrites the whole file on purpose can make
-a new chain; and an old copy that is put back whole is noticed only by whoever kept the last digest (a checkpoint does).
+a new chain; and an old copy that is put back whole is noticed by whoever kept the last digest: a checkpoint does, and
+the file's witness (:mod:`dpmac.privacy.witness`).
 
 A line is on the disk before :meth:`LedgerFile.append` returns; the header's count follows it, and never runs ahead. So
 a crash can leave a line that the header does not count yet (it counts all the same), or a torn last line (whose release
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dpmac.checks import ArgumentError
+from dpmac.privacy import witness
 
 FORMAT, OLD_FORMAT = "dpmac-ledger-2", "dpmac-ledger-1"
 _DIGITS = 12
@@ -60,12 +62,15 @@ class LedgerFile:
         self._size, self._to_renew = size, renew
         self.heads = heads  # the digest after every line, the header's root first
         self._torn: int | None = None  # where a torn last line begins
+        self.witnessed = True  # whether its witness is told of every release
 
     @classmethod
     def begin(cls, path: Path, data_set: str, created: str) -> LedgerFile:
         """A new file; one that is there already is never touched."""
         if len(json.dumps(data_set)) > _LONGEST:
             raise ArgumentError("data_set", data_set, f"give a name of at most {_LONGEST - 2} characters")
+        if not path.exists():
+            witness.check_none(path)
         header = Header(data_set, created)
         try:
             with path.open("xb", buffering=0) as handle:  # made here, or not at all
@@ -80,6 +85,7 @@ class LedgerFile:
     @classmethod
     def open(cls, path: Path) -> tuple[LedgerFile, list[dict[str, Any]]]:
         """The file and its lines; a ValueError says which line is damaged, or that lines are missing."""
+        seen = witness.told(path)  # first: a writer that comes between the two reads must not make it look ahead
         raw = path.read_bytes()
         whole, _, rest = raw.rpartition(b"\n")
         lines = [line.rstrip(b"\r") for line in whole.split(b"\n")] if whole else []
@@ -95,6 +101,7 @@ class LedgerFile:
             found.append(more)
             heads.append(heads[-1] if old else str(more["chain"]))
         _check_count(path, header, found)
+        witness.check(path, heads, seen)
         renew = old or b"\r\n" in raw  # some editor's line ends: no header can be overwritten in place there
         file = cls(path, header, len(raw), heads, renew=renew)
         if rest:
@@ -126,6 +133,8 @@ class LedgerFile:
             self.heads += heads
             handle.seek(0)
             _write_all(handle, replace(self.header, entries=len(self.heads) - 1, head=self.heads[-1]).line())
+        if self.witnessed:
+            witness.note(self.path, self.heads)
 
     def _renew(self) -> None:
         """Write a file of version 0.1, which has no chain, in today's format, and put it in the old one's place."""
@@ -135,6 +144,7 @@ class LedgerFile:
         place = self.path.resolve()  # a link stays one
         beside = place.with_name(f"{place.name}.{os.getpid()}.new")
         fresh = LedgerFile.begin(beside, self.header.data_set, self.header.created)
+        fresh.witnessed = False
         if lines:
             fresh.append(*lines)
         beside.replace(place)
@@ -171,7 +181,7 @@ def _last(rest: bytes, head: str, old: bool) -> dict[str, Any] | None:
     """The last line if only its newline is missing, None if it is torn."""
     try:
         line = json.loads(rest, parse_constant=_refused)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(line, dict):
         return None
@@ -182,7 +192,7 @@ def _last(rest: bytes, head: str, old: bool) -> dict[str, Any] | None:
 def _header(path: Path, first: Mapping[str, Any], raw: bytes) -> Header:
     try:
         header = Header(str(first["data_set"]), str(first["created"]), int(first["entries"]), str(first["head"]))
-    except (KeyError, ValueError):
+    except (KeyError, TypeError, ValueError):
         raise ValueError(f"{path}, line 1: damaged (no whole header)") from None
     if header.line() != raw + b"\n" or header.entries < 0 or (header.entries == 0 and header.head != header.root()):
         raise ValueError(f"{path}, line 1: edited (not as this package writes it)")
@@ -197,7 +207,7 @@ def _digest(before: str, line: Mapping[str, Any]) -> str:
 def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         raw = json.loads(line, parse_constant=_refused)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}, line {number}: damaged ({error})") from error
     if not isinstance(raw, dict):
         raise ValueError(f"{path}, line {number}: damaged (not an object)")

@@ -4,10 +4,11 @@
 
 What it guarantees, if the two things below hold: releasing a Poisson sample of rate q adds exactly one event
 "Poisson-sampled Gaussian mechanism, sampling probability q, noise multiplier sigma" to the ledger, under blanking or
-filling in one row of a table whose number of rows is public.
+filling in one row of a table whose number of rows is public; or one person with all their rows, where the table is of
+persons and their number is public (:mod:`dpmac.privacy.groups`).
 
 1. The query treats every row by itself (a test changes one row and sees only that row's parts change).
-2. The bound keeps its promise; this is checked here, on every row, before anything is summed.
+2. The bound keeps its promise; this is checked here, on every row, before anything is charged or released.
 
 Floating point. Sums are made over blocks of bounded length, and the bounds leave room for their rounding (see
 ``bounds.SLACK`` and, for single precision, ``parts.SINGLE_ROOM``). A row's own numbers are rounded too, and matrix
@@ -18,36 +19,37 @@ law under which no row's spot depends on the others (:meth:`Batch.spend`). What 
 the numbers at one spot do not depend on the *values* at other spots; a test changes one row, outrageously, and sees no
 bit of another change.
 
-The noisy sum is snapped to a grid of about a millionth of the noise's standard deviation, which removes the low bits in
-which floating-point Gaussians are known to betray their argument. This is a mitigation, not a proof: an exact one
-would need a discrete Gaussian. The statement lists it among what is not covered.
+The noise is exact: the sum is rounded to a grid first, and the noise is a whole number of its steps, drawn with exactly
+the law of a rounded Gaussian (:mod:`dpmac.privacy.noise` has the proof). So what is released is a function of the
+Gaussian mechanism on real numbers, and the low bits in which floating-point noise betrays its argument do not exist.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.bounds import SLACK, joint_norms
+from dpmac.privacy.bounds import KEPT, joint_norms
 from dpmac.privacy.ledger import Entry, Ledger
+from dpmac.privacy.noise import Grid, perturbed
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import SINGLE_ROOM, DensePart, GramPart, OuterPart, Part
 from dpmac.privacy.positions import PositionPart
 from dpmac.privacy.precision import full_precision
 from dpmac.privacy.query import Query
-from dpmac.privacy.sampling import MAX_BLOCK, Batch, block_size
+from dpmac.privacy.recording import Sums, Work
+from dpmac.privacy.sampling import MAX_BLOCK, Batch, Columns, Take, block_size
 from dpmac.randomness import NoiseSource
 
 MAX_ROWS = 4_000_000  # expected rows in a release: the rounding argument in bounds.SLACK counts on it
 LEAST = 1e-20  # a scale below which sums are made in double precision whatever the parts are: underflow is absolute
 PART_TYPES = (OuterPart, DensePart, GramPart, PositionPart)
-_CACHED = 1 << 16  # numbers that a core perturbs at a time, from the draw to the grid: its cache holds them
-_GRID_BITS = 20  # the released grid is 2**-20 of the noise's standard deviation
 
 
 class BrokenPromiseError(RuntimeError):
@@ -67,18 +69,20 @@ def release(
 ) -> dict[str, Tensor]:
     """The answer to ``query``: the noisy sum of every partition under its name, float64, over a public constant.
 
-    Independent Gaussian noise of standard deviation ``noise_multiplier * partition.scale`` is added to every coordinate
-    (and symmetric partitions are then averaged with their transpose). The event is in the ledger (and on disk, if the
-    ledger has a file) before any noise is drawn, so what raises earlier releases and charges nothing, and what raises
-    later is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the number of rows taken at a
-    time at most, rounded up to a multiple of 32; the query always gets full blocks (see :meth:`Batch.spend`), which
-    hold zeros where there is no row.
+    Independent Gaussian noise of standard deviation ``noise_multiplier * partition.scale``, and what the grid costs, is
+    added to every coordinate (and symmetric partitions are then averaged with their transpose). The event is in the
+    ledger (and on disk, if the ledger has a file) before any noise is drawn, so what raises earlier releases and
+    charges nothing, and what raises later is charged all the same. An empty batch gives pure noise. ``micro_batch`` is
+    the number of rows taken at a time at most, rounded up to a multiple of 32; the query always gets full blocks (see
+    :meth:`Batch.spend`), which hold zeros where there is no row.
 
     With ``noise_multiplier=0`` the sums are exact, and the ledger says that nothing is private any more.
     """
     sigma = check_multiplier(noise_multiplier)
     scales = _checked_scales(query.partitions, sigma)
+    grid = Grid.of(sigma, query.partitions)
     _check_arguments(batch, divisor, micro_batch)
+    ledger.check_unit(batch.unit)
     with full_precision():
         totals = _sums(batch, query, scales, source, micro_batch)
     ledger.append(
@@ -89,12 +93,10 @@ def release(
             overflow=batch.overflow,
             seeded=source.seeded or batch.seeded,
             scales={p.name: scale for p, scale in zip(query.partitions, scales, strict=True)},
+            unit=batch.unit,
         )
     )
-    return {
-        p.name: _perturb(total, sigma * scale if sigma else 0.0, source, p.symmetric, float(divisor))
-        for p, scale, total in zip(query.partitions, scales, totals, strict=True)
-    }
+    return perturbed(totals, query.partitions, scales, grid, source, float(divisor))
 
 
 def _sums(
@@ -102,24 +104,43 @@ def _sums(
 ) -> list[Tensor]:
     """Exact sums of the checked parts, in blocks of at most MAX_BLOCK rows whatever the micro-batch is."""
 
-    size = block_size(batch.capacity, micro_batch)
+    on_gpu = batch.device.type == "cuda"  # where every block costs launches
+    size = block_size(batch.capacity, MAX_BLOCK if on_gpu and micro_batch is None else micro_batch, batch.together)
     totals: list[Tensor] | None = None
     block: list[Tensor] | None = None
+    kept: list[Tensor] = []
     filled = 0
-    for rows, real in batch.spend(size, source.spawn("places")):
+    work: Work = partial(_block_sums, query, scales, batch.take)
+    if query.reads is not None and batch.steady and on_gpu:
+        work = partial(query.recording.sums, work, query.reads)
+    for columns, *spots in batch.spend(size, source.spawn("places"), take=lambda *where: where):
         if filled + size > MAX_BLOCK:
             totals, block, filled = _added(totals, block), None, 0
-        raw = query.parts(*rows)
-        _check_kinds(raw, query.partitions, size)
-        exact = [p.doubled() if isinstance(p, OuterPart) and s < LEAST else p for p, s in zip(raw, scales, strict=True)]
-        mask = real.double()
-        parts = [part.scaled(mask) for part in exact]  # what empty spots contributed is dropped
-        _check_promise(parts, query.partitions, scales)
-        block = _added(block, [part.total() for part in parts])
+        more, fine = work(columns, *spots)
+        kept.append(fine)
+        block = _added(block, more)
         filled += size
+    if not bool(torch.stack(kept).all() if len(kept) > 1 else kept[0]):  # asked once: a GPU is waited for
+        raise BrokenPromiseError(
+            f"an example exceeds the bound promised for {[p.name for p in query.partitions]}; nothing was released. "
+            "This is a bug in the bound, not in your data: please report it"
+        )
     sums = _added(totals, block)
     assert sums is not None  # a batch has one block at least
     return sums
+
+
+def _block_sums(query: Query, scales: Sequence[float], take: Take, columns: Columns, row_at: Tensor) -> Sums:
+    """The sums over one block, and whether all its rows keep the promise: no number may leave if they do not.
+
+    Asks no tensor on a GPU for its value, so that it can be recorded (:mod:`dpmac.privacy.recording`).
+    """
+    rows, weights = take(columns, row_at)
+    raw = query.parts(*rows)
+    _check_kinds(raw, query.partitions, row_at.numel())
+    exact = [p.doubled() if isinstance(p, OuterPart) and s < LEAST else p for p, s in zip(raw, scales, strict=True)]
+    parts = [part.scaled(weights) for part in exact]  # what empty spots contributed is dropped
+    return [part.total() for part in parts], _keep_promise(parts, scales, row_at.shape[1])
 
 
 def _added(one: list[Tensor] | None, other: list[Tensor] | None) -> list[Tensor] | None:
@@ -127,25 +148,6 @@ def _added(one: list[Tensor] | None, other: list[Tensor] | None) -> list[Tensor]
     if one is None or other is None:
         return other if one is None else one
     return [a.add_(b) for a, b in zip(one, other, strict=True)]
-
-
-def _perturb(total: Tensor, deviation: float, source: NoiseSource, symmetric: bool, divisor: float) -> Tensor:
-    """``total`` plus fresh independent Gaussian noise, snapped to a grid far finer than the noise, over ``divisor``.
-
-    For symmetric matrices the noise is (N + N^T) / 2 with N independent in every coordinate: a function of
-    ``total + N``, so no less private, with half the variance off the diagonal.
-    """
-    if deviation == 0.0:
-        return total / divisor
-    grid = 2.0 ** (math.floor(math.log2(deviation)) - _GRID_BITS)  # a power of two, so that 1 / grid is exact
-    if total.device.type == "cpu":
-        snapped = total.contiguous()
-        for piece in torch.split(snapped.view(-1), _CACHED * torch.get_num_threads()):
-            piece.add_(source.normal(piece.shape), alpha=deviation).mul_(1.0 / grid).round_().mul_(grid / divisor)
-    else:
-        snapped = torch.add(total, source.normal(total.shape, total.device), alpha=deviation)
-        snapped.mul_(1.0 / grid).round_().mul_(grid / divisor)
-    return (snapped + snapped.transpose(-1, -2)) / 2 if symmetric else snapped
 
 
 def _checked_scales(partitions: Sequence[Partition], noise_multiplier: float) -> list[float]:
@@ -187,29 +189,35 @@ def _check_kinds(parts: Sequence[Part], partitions: Sequence[Partition], rows: i
             )
 
 
-def _check_promise(parts: Sequence[Part], partitions: Sequence[Partition], scales: Sequence[float]) -> None:
-    """Raise unless every example's shares together stay within the promise (see :mod:`dpmac.privacy.bounds`).
+def _keep_promise(parts: Sequence[Part], scales: Sequence[float], together: int) -> Tensor:
+    """Whether every example's shares together stay within the promise (see :mod:`dpmac.privacy.bounds`).
+
+    Of persons, whose rows lie at ``together`` neighbouring spots: whether the *sum* of their rows' norms does.
 
     Room for rounding is part of it. Sums of single precision can be off by as much as the largest share of *any* row of
     the block there allows (``parts.SINGLE_ROOM`` of it, which the norms of that row carry): so where some shares are
     single and others are not, that much is added to every row's single ones.
     """
     if all(math.isinf(scale) for scale in scales):
-        return
-    norms = joint_norms(parts, scales)
+        return torch.tensor(True)  # nothing was promised
+    norms = _of_places(joint_norms(parts, scales), together)
     single = [isinstance(part, OuterPart) and part.single for part in parts]
     if any(single) and not all(single):
         near, exact = (
-            joint_norms(
-                [p for p, s in zip(parts, single, strict=True) if s is kind],
-                [c for c, s in zip(scales, single, strict=True) if s is kind],
+            _of_places(
+                joint_norms(
+                    [p for p, s in zip(parts, single, strict=True) if s is kind],
+                    [c for c, s in zip(scales, single, strict=True) if s is kind],
+                ),
+                together,
             )
             for kind in (True, False)
         )
         true = near / (1.0 + SINGLE_ROOM)
         norms = torch.maximum(norms, torch.hypot(true + SINGLE_ROOM * true.max(), exact))
-    if not bool(((norms >= 0.0) & (norms <= 1.0 - SLACK / 2)).all()):  # also catches NaN
-        raise BrokenPromiseError(
-            f"an example exceeds the bound promised for {[p.name for p in partitions]}; nothing was released. "
-            "This is a bug in the bound, not in your data: please report it"
-        )
+    return ((norms >= 0.0) & (norms <= KEPT)).all()  # also catches NaN
+
+
+def _of_places(norms: Tensor, together: int) -> Tensor:
+    """The sum of the norms at each place: no less than the norm of what stands there."""
+    return norms if together == 1 else norms.reshape(-1, together).sum(dim=1)

@@ -8,12 +8,11 @@ model it went into.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,64 +20,12 @@ from typing import Any
 from dpmac.checks import ArgumentError, number
 from dpmac.privacy.accounting import MULTIPLIERS, Accountant, Mechanism, calibrate, epsilon_of, merged
 from dpmac.privacy.chain import LedgerFile
-from dpmac.privacy.sampling import NO_ROOM
+from dpmac.privacy.entry import Entry
+from dpmac.privacy.groups import ROW
 from dpmac.privacy.statement import Statement
+from dpmac.randomness.streams import fresh_name
 
-_NUMBERS = ("noise_multiplier", "sample_rate", "overflow")
-_WORDS = ("label", "date", "purpose", "model", "run")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One release: what the accountant needs, and what an auditor wants to see."""
-
-    label: str
-    noise_multiplier: float
-    sample_rate: float
-    seeded: bool = False
-    scales: Mapping[str, float] = field(default_factory=dict)
-    overflow: float = 0.0  # the chance that the sample was cut to its room
-    date: str = field(default="", compare=False)  # when, in UTC; the ledger fills in what is empty here
-    purpose: str = ""
-    model: str = ""
-    run: str = field(default="", compare=False)  # which training it is of, where that can be gone on with
-
-    def mechanism(self) -> Mechanism:
-        return Mechanism(self.noise_multiplier, self.sample_rate, 1, self.label, self.overflow)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "label": self.label,
-            "noise_multiplier": self.noise_multiplier,
-            "sample_rate": self.sample_rate,
-            "overflow": self.overflow,
-            "seeded": self.seeded,
-            "scales": {name: scale if math.isfinite(scale) else None for name, scale in self.scales.items()},
-            "date": self.date,
-            "purpose": self.purpose,
-            "model": self.model,
-            "run": self.run,
-        }
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Entry:
-        """Read back what :meth:`to_dict` wrote; a line with a missing or strange field is refused, never guessed.
-
-        Version 0.1 wrote no ``overflow`` (it had room for all but one sample in 2**80), date, purpose, model or run.
-        """
-        old = {"overflow": 0.0 if raw["sample_rate"] == 1 else NO_ROOM, **dict.fromkeys(_WORDS[1:], "")}
-        raw = {**old, **raw}
-        if set(raw) != {*_NUMBERS, *_WORDS, "seeded", "scales"}:
-            raise ValueError(f"its fields are {sorted(raw)}")
-        numbers = [*(raw[name] for name in _NUMBERS), *(v for v in raw["scales"].values() if v is not None)]
-        strange = [value for value in numbers if isinstance(value, bool) or not isinstance(value, int | float)]
-        if strange or not isinstance(raw["seeded"], bool) or not all(isinstance(raw[name], str) for name in _WORDS):
-            raise ValueError("a field has the wrong type")
-        scales = {name: math.inf if scale is None else float(scale) for name, scale in raw["scales"].items()}
-        plain = {name: float(raw[name]) for name in _NUMBERS} | {name: raw[name] for name in _WORDS}
-        entry = cls(seeded=raw["seeded"], scales=scales, **plain)
-        entry.mechanism()  # checks the numbers
-        return entry
+__all__ = ["Entry", "Ledger"]
 
 
 class Ledger:
@@ -92,7 +39,8 @@ class Ledger:
             raise ArgumentError("data_set", data_set, "give the name of the data set as a text")
         self._entries: list[Entry] = []
         self._data_set = data_set
-        self._noted: dict[str, str] = {}  # purpose, model and run of what is released now
+        # purpose, model and run of what is released now; without a run, what this object records has a name of its own
+        self._noted: dict[str, str] = {"run": fresh_name()}
         self._copied, self._process, self._lock = False, os.getpid(), threading.Lock()
         self._file = None if path is None else LedgerFile.begin(Path(path), data_set, _now())
 
@@ -121,6 +69,7 @@ class Ledger:
                 "be lost to the one it was copied from. Give the path of a file as the ledger, or work in one process"
             )
         entry.mechanism()  # refuses numbers the accountant could not read, before anything is kept
+        self.check_unit(entry.unit)
         noted = {word: said for word, said in self._noted.items() if not getattr(entry, word)}
         dated = replace(entry, date=_now(), **noted)  # type: ignore[arg-type]
         with self._lock:  # threads may share a ledger
@@ -165,6 +114,17 @@ class Ledger:
         """
         return _Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
 
+    @property
+    def unit(self) -> str:
+        """Whose privacy all entries are about; "row" as long as there is none."""
+        return self._entries[0].unit if self._entries else ROW
+
+    def check_unit(self, unit: str) -> None:
+        """Refuse a release of another unit: a guarantee for single rows says little of a person who has many."""
+        if self._entries and unit != self.unit:
+            fix = f"it holds releases whose unit of privacy is a {self.unit}, not a {unit}: give another ledger"
+            raise ArgumentError("ledger", self, fix)
+
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """What was released, equal releases counted together."""
         return merged(entry.mechanism() for entry in self._entries)
@@ -180,7 +140,7 @@ class Ledger:
 
     def statement(self, delta: float, notes: tuple[str, ...] = ()) -> Statement:
         """The guarantee in plain sentences; ``notes`` are added to what it does not cover."""
-        return Statement(self.mechanisms(), delta, self.seeded, notes)
+        return Statement(self.mechanisms(), delta, self.seeded, notes, self.unit)
 
     def remaining(self, epsilon: float, delta: float) -> float:
         """What is left of a total: the largest epsilon at ``delta`` of one further Gaussian release that still fits.
@@ -201,6 +161,7 @@ class Ledger:
         """Write the whole ledger to a new file, in the format that :meth:`load` reads."""
         copy = Ledger(path, self._data_set)
         assert copy._file is not None
+        copy._file.witnessed = False  # a copy to look at: what goes on is the ledger
         if self._entries:
             copy._file.append(*(entry.to_dict() for entry in self._entries))
 
@@ -215,7 +176,9 @@ class Ledger:
         ledger = cls(data_set=file.header.data_set)
         for place, line in enumerate(lines, start=2):
             try:
-                ledger._entries.append(Entry.from_dict(line))
+                entry = Entry.from_dict(line)
+                ledger.check_unit(entry.unit)
+                ledger._entries.append(entry)
             except (KeyError, TypeError, AttributeError, ValueError) as error:
                 raise ValueError(f"{path}, line {place}: not a ledger entry ({error})") from error
         ledger._file = file
@@ -238,6 +201,8 @@ class Ledger:
             return cls(data_set=data_set)
         if not isinstance(where, Ledger | str | Path):
             raise ArgumentError("ledger", where, "give a Ledger, the path of one, or None")
+        if isinstance(where, str | Path):
+            _check_place(Path(where))
         if isinstance(where, str | Path) and Path(where).is_file() and not Path(where).stat().st_size:
             Path(where).unlink()  # what a crash leaves before the header is written: it holds nothing
         if isinstance(where, str | Path) and not Path(where).exists():
@@ -277,13 +242,21 @@ class _Replayed(Ledger):
             self._whole.append(entry)
             return
         made = self._recorded[self._next]
-        same = made.mechanism() == entry.mechanism() and dict(made.scales) == dict(entry.scales)
+        same = (made.mechanism(), dict(made.scales), made.unit) == (entry.mechanism(), dict(entry.scales), entry.unit)
         if not (same and made.seeded and entry.seeded):
             raise RuntimeError(
                 f"the ledger's {made.label!r} of {made.date} is not the release that this run makes again: were its "
                 "arguments changed?"
             )
         self._next += 1
+
+
+def _check_place(path: Path) -> None:
+    """Raise unless a ledger can be at ``path``."""
+    if path.is_dir():
+        raise ArgumentError("ledger", str(path), "this is a folder: give the path of a file")
+    if not path.absolute().parent.is_dir():
+        raise ArgumentError("ledger", str(path), f"there is no folder {path.parent}: make it first")
 
 
 def _now() -> str:

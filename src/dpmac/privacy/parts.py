@@ -23,6 +23,7 @@ SINGLE_ROOM = (2 * CHUNK**2 + CHUNK * GROUP * (GROUP + 1)) * 2.0**-24 * 1.001  #
 _SMALL = 1 << 15  # numbers of a product for which a batched kernel is the quicker one on a CPU
 LARGEST = 1e15  # a vector of single precision that is longer is left out
 SMALLEST = 2.0**-126  # the least number that has all digits in single precision
+LEAST = 1e-290  # a vector of double precision that a factor leaves shorter, or longer than 1e290, is left out
 
 
 class Part(Protocol):
@@ -153,10 +154,13 @@ class OuterPart:
             # and a factor below SMALLEST, or what it leaves, would be rounded by much, up as well as down
             least = torch.minimum(size, longest.mul_(1.0 / math.sqrt(max(1, self.left.shape[1]))))
             fit.logical_and_((least >= SMALLEST).logical_or_(size == 0))
-        else:
-            fit = torch.isfinite(whole)
+        else:  # and here what a factor makes of a short vector beside a long one, or the other way round
+            length = left * factors.abs()
+            within = (length >= LEAST).logical_and_(length <= 1.0 / LEAST).logical_or_(factors == 0)
+            fit = torch.isfinite(whole).logical_and_(within)
         slopes, inputs = self.left, self.right
-        if not bool(fit.all()):  # 0 * inf must not reach a sum
+        # 0 * inf must not reach a sum (a GPU is not asked whether there is any: that takes longer than doing it)
+        if self.left.device.type != "cpu" or not bool(fit.all()):
             factors = torch.where(fit, factors, 0.0)
             slopes, inputs = kept(slopes, factors), kept(inputs, factors)
         if self.single:
@@ -277,10 +281,13 @@ class GramPart:
 
     def norms(self) -> Tensor:
         (weights, a), (inputs, b) = norms_apart(self.weights), norms_apart(self.inputs)
-        return weights * inputs.square() * (a * b * b)  # in this order: b * b alone could underflow
+        found = weights * inputs.square() * (a * b * b)  # in this order: b * b alone could underflow
+        return torch.where((weights == 0) & torch.isfinite(inputs), 0.0, found)  # b * b may well be infinite there
 
     def scaled(self, factors: Tensor) -> GramPart:
-        return GramPart(times(self.weights, factors), kept(self.inputs, factors))
+        # half of it on either side of x x^T: a small weight beside a long row has no digits to lose
+        roots = torch.where((self.weights == 0).all(dim=1), 0.0, factors.double().abs().sqrt())
+        return GramPart(times(self.weights, factors.sign()), times(self.inputs, roots))
 
     def total(self) -> Tensor:
         inputs, weights = self.inputs.double(), self.weights.double()

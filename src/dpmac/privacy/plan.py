@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from dpmac.checks import ArgumentError, integer, number
+from dpmac.checks import ArgumentError, PrivacyWarning, integer, number
 from dpmac.privacy.accounting import MIN_DELTA, Accountant, Mechanism, calibrate, check_multiplier, epsilon_of, merged
 from dpmac.privacy.sampling import MIN_RATE, NO_ROOM, PoissonSampler
 from dpmac.randomness import NoiseSource
 
 STEP = "training step"
+TOO_MUCH = 10.0  # times the noise of an empty ledger, from which on a plan is not made without a word
 SET_ASIDE = 5e-5  # of delta, for samples that find no room: it moves epsilon by less than a hundred-thousandth
 
 
@@ -65,7 +67,8 @@ class Plan:
     ) -> Plan:
         """The plan with the least noise whose whole cost, ``before`` included, is at most (epsilon, delta) by PLD.
 
-        Give ``steps`` or ``epochs``. ``epsilon=inf`` gives the plan without noise.
+        Give ``steps`` or ``epochs``. ``epsilon=inf`` gives the plan without noise. A :class:`PrivacyWarning` says so
+        if ``before`` has left so little that the noise is TOO_MUCH times what the whole budget would ask for.
         """
         draft = cls(n, batch_size, steps_for(n, batch_size, steps, epochs), 1.0, delta, tuple(before))
         number("epsilon", epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
@@ -78,7 +81,9 @@ class Plan:
                 epsilon,
                 f"what is released before training costs {spent:.4g} already: raise epsilon or its noise",
             )
-        return draft.with_noise(_least_noise(draft, float(epsilon)))
+        found = draft.with_noise(_least_noise(draft, float(epsilon)))
+        _warn_of_crumbs(found, float(epsilon), spent)
+        return found
 
     def with_noise(self, noise_multiplier: float) -> Plan:
         """The same plan at another noise multiplier."""
@@ -124,6 +129,21 @@ class Plan:
 def _least_noise(draft: Plan, epsilon: float) -> float:
     """The least noise at which ``draft`` meets ``epsilon``; public numbers alone, so an answer can be kept."""
     return calibrate(lambda s: draft.with_noise(s).mechanisms(), epsilon, draft.delta)
+
+
+def _warn_of_crumbs(plan: Plan, epsilon: float, spent: float) -> None:
+    """Say so if what was released before has left a training nothing to work with."""
+    if spent < 0.9 * epsilon:  # then there is far more left than a tenth of the noise asks for
+        return
+    alone = _least_noise(replace(plan, before=(), noise_multiplier=1.0), epsilon)
+    if plan.noise_multiplier > TOO_MUCH * alone:
+        warnings.warn(
+            f"what was released before takes epsilon {spent:.8g} of {epsilon:g} at delta {plan.delta:g}: this training "
+            f"gets the crumbs, and a noise multiplier of {plan.noise_multiplier:.4g} where the whole budget would ask "
+            f"for {alone:.4g}. It will hardly learn anything: raise epsilon, or spend less before",
+            PrivacyWarning,
+            stacklevel=3,
+        )
 
 
 def check_delta(delta: float, n: int) -> None:

@@ -8,6 +8,7 @@ they were before: the norm that is given is never below that of the share which 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,7 @@ from dpmac.privacy.parts import largest_entries
 
 UNIT_ROUNDOFF = 2.0**-53
 MEMORY = 1 << 26  # bytes of shares, or of Gram matrices, to build at a time
+LARGEST = 1e300  # of a share's terms together: beyond it, one could be built that is not finite
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def _unit(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """
     left, right = left.double(), right.double()
     a, b = largest_entries(left), largest_entries(right)
-    weights = (a * b).squeeze(2)
+    nothing = (left == 0).all(dim=2) | (right == 0).all(dim=2)  # such a position must not set the measure for others
+    weights = torch.where(nothing, 0.0, (a * b).squeeze(2))
     most = largest_entries(weights)
     return left / a * (weights / most).unsqueeze(2), right / b, most.squeeze(1)
 
@@ -109,8 +112,9 @@ def _gram(left: Tensor, right: Tensor) -> Tensor:
     left, right, most = _unit(left, right)
     squared = ((left @ left.transpose(1, 2)) * (right @ right.transpose(1, 2))).sum(dim=(1, 2))
     count = left.shape[2] + right.shape[2] + left.shape[1] ** 2 + 12
-    rounding = 4 * count * UNIT_ROUNDOFF * _terms(left, right).square()
-    return torch.sqrt(torch.clamp(squared, min=0.0) + rounding) * most
+    terms = _terms(left, right)
+    rounding = 4 * count * UNIT_ROUNDOFF * terms.square()
+    return _measured(torch.sqrt(torch.clamp(squared, min=0.0) + rounding), terms, most)
 
 
 def _built(left: Tensor, right: Tensor) -> Tensor:
@@ -122,4 +126,10 @@ def _built(left: Tensor, right: Tensor) -> Tensor:
     left, right, most = _unit(left, right)
     share = (left.transpose(1, 2) @ right).flatten(1)
     norms: Tensor = torch.linalg.vector_norm(share, dim=1) * (1 + (share.shape[1] + 8) * UNIT_ROUNDOFF)
-    return (norms + 4 * (left.shape[1] + 4) * UNIT_ROUNDOFF * _terms(left, right)) * most
+    terms = _terms(left, right)
+    return _measured(norms + 4 * (left.shape[1] + 4) * UNIT_ROUNDOFF * terms, terms, most)
+
+
+def _measured(norms: Tensor, terms: Tensor, most: Tensor) -> Tensor:
+    """In the share's own units; infinite where its terms could overflow before they cancel."""
+    return torch.where(terms * most <= LARGEST, norms * most, torch.where(norms.isnan(), norms, math.inf))

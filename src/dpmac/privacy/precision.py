@@ -39,23 +39,23 @@ def full_precision() -> Iterator[None]:
 
 def _set() -> tuple[str | None, list[tuple[Any, str]]]:
     """The settings as they were, having made them full."""
+    kept = [(home, str(home.fp32_precision)) for home in _homes() if hasattr(home, "fp32_precision")]
     try:
         before = torch.get_float32_matmul_precision()
     except RuntimeError:  # the user has set torch's newer, per-backend names, and the older one no longer answers
-        homes = [home for home in _homes() if hasattr(home, "fp32_precision")]
-        kept = [(home, str(home.fp32_precision)) for home in homes]
-        for home in homes:
+        for home, _ in kept:
             home.fp32_precision = "ieee"
         return None, kept
     torch.set_float32_matmul_precision("highest")
-    return before, []
+    return before, kept
 
 
 def _restore(before: str | None, kept: list[tuple[Any, str]]) -> None:
-    if before is not None:
+    if before is not None:  # which sets all homes alike, also one that allow_tf32 had left alone
         torch.set_float32_matmul_precision(before)
     for home, value in kept:
-        home.fp32_precision = value
+        if home.fp32_precision != value:
+            home.fp32_precision = value
 
 
 def _homes() -> list[Any]:

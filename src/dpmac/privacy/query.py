@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import Part
+from dpmac.privacy.recording import Recording
 
 Answer = Mapping[str, Tensor]
 """The noisy sum of every partition under its name. Whoever asked picks out what is its own."""
@@ -25,11 +26,18 @@ class Query:
     :func:`~dpmac.privacy.door.release`. ``label`` is what the ledger and the statement will call the release.
 
     All code that runs inside ``parts`` is private code: it sees rows. Tests find it by watching, not from a list.
+
+    ``reads`` are the tensors that ``parts`` reads besides rows, and that may change in place between calls (weights),
+    if it does the same whenever it is called: no other number that Python could change in between goes in. None where
+    that is not known. Such a query, asked again and again, is recorded as a CUDA graph on a GPU
+    (:mod:`dpmac.privacy.recording`).
     """
 
     label: str
     partitions: tuple[Partition, ...]
     parts: Callable[..., Sequence[Part]]
+    reads: tuple[Tensor, ...] | None = None
+    recording: Recording = field(default_factory=Recording, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "partitions", tuple(self.partitions))

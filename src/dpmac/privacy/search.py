@@ -57,7 +57,7 @@ def least(
     """
     bottom, top = math.log(within.low), math.log(within.high)
     over = under = last = None  # the highest place that costs too much, the lowest that does not, and the one before
-    u = min(max(math.log(start), bottom), top)
+    u, closer = min(max(math.log(start), bottom), top), 0
     for turn in range(QUESTIONS):
         here = _Place(u, math.log(min(max(cost(math.exp(u)) / target, FLOOR), CEILING)))
         if (here.over and u >= top) or (not here.over and u <= bottom):
@@ -70,14 +70,19 @@ def least(
         if under and ((near and sure) or (over and under.u - over.u <= tolerance)):
             return math.exp(under.u), slope
         last = here
-        if under and near:  # by a slope that may be wrong: a place within the tolerance below it decides
-            u = max(under.u - 0.9 * tolerance, bottom)
+        if under and near:  # by a slope that may be wrong: a place within the tolerance below it decides, or one beyond
+            u, closer = max(under.u - 0.9 * tolerance * 2.0**closer, bottom), closer + 1
+            if over and u <= over.u:
+                u = 0.5 * (over.u + under.u)
             continue
         # from the nearer end along the line, to a little inside
         base = min((p for p in (over, under) if p), key=lambda p: abs(p.y))
-        u = base.u + min(max((0.4 * tolerance * slope - base.y) / slope, -STRIDE), STRIDE)
-        u = min(max(u, bottom), top)
-        if over and under and (turn % 6 == 5 or not over.u < u < under.u):
+        move = min(max((0.4 * tolerance * slope - base.y) / slope, -STRIDE), STRIDE)
+        if not (over and under):  # where other costs prevail the line is nearly level, and its guess far too short
+            ahead = min(tolerance * 2.0**turn, STRIDE)
+            move = max(move, ahead) if base.over else min(move, -ahead)
+        u = min(max(base.u + move, bottom), top)
+        if over and under and (turn % 6 == 5 or (turn > 12 and turn % 2) or not over.u < u < under.u):
             u = 0.5 * (over.u + under.u)
     raise RuntimeError(f"no answer after {QUESTIONS} questions")  # pragma: no cover - halving alone ends before
 

@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from dpmac.privacy.accounting import UNIT, Mechanism, accountant_version, epsilon_of, trusted, with_room
+from dpmac.checks import number
+from dpmac.privacy.accounting import MIN_DELTA, UNIT, Mechanism, accountant_version, epsilon_of, trusted, with_room
+from dpmac.privacy.groups import PERSON, ROW
 
 SEEDED = "seeded: not private against someone who knows the seed"
 SEEDED_LINE = (
     f"SEEDED RUN ({SEEDED}). Seeds can be guessed and replayed: use such a run for research, and train again without a "
     "seed before anything leaves the house."
+)
+
+LARGE = 1e-3
+LARGE_DELTA = (
+    "So large a delta says little: with that chance nothing is promised, and whole rows may come out. It should be far "
+    "below 1 over the number of rows."
 )
 
 NOT_COVERED = (
@@ -21,8 +29,7 @@ NOT_COVERED = (
     "any metric computed on the training data, or on other private data, and shown beside the model;",
     "other releases from the same rows, such as a second training: put them into one ledger to compose them;",
     "the number of rows and of columns, which are treated as public;",
-    "error messages, warnings and progress shown to whoever holds the data, and side channels (timing, memory);",
-    "the rounding of the noise: floating-point numbers on a fine grid stand for exact Gaussian ones.",
+    "error messages, warnings and progress shown to whoever holds the data, and side channels (timing, memory).",
 )
 
 
@@ -34,6 +41,7 @@ class Statement:
     delta: float
     seeded: bool
     notes: tuple[str, ...] = ()
+    unit: str = ROW
 
     @property
     def epsilon(self) -> float:
@@ -45,18 +53,27 @@ class Statement:
         """By Renyi moments (the moments accountant), for comparison."""
         return epsilon_of(self.mechanisms, self.delta, "rdp")
 
+    def __post_init__(self) -> None:
+        fix = "give a number from 1e-12 to far below 1 over the number of rows, such as 1e-5"
+        number("delta", self.delta, fix, low=MIN_DELTA, high=0.5 - 2**-53)  # a table has two rows at least
+
     @property
-    def private(self) -> bool:
+    def noisy(self) -> bool:
         """False if something was released without noise."""
         return all(m.noise_multiplier > 0 for m in self.mechanisms)
+
+    @property
+    def private(self) -> bool:
+        """Whether an epsilon holds: noise on everything, enough for a finite one, and none that a seed can replay."""
+        return self.noisy and not self.seeded and math.isfinite(self.epsilon)
 
     def sentences(self) -> list[str]:
         """The statement, one sentence or list item a line."""
         if not self.mechanisms:
             return ["Nothing was released, so nothing was spent: epsilon = 0."]
-        if not self.private or math.isinf(self.epsilon):
+        if not self.noisy or math.isinf(self.epsilon):
             lines = [
-                f"NOT PRIVATE: at least one release was made {'with too little' if self.private else 'without'} noise, "
+                f"NOT PRIVATE: at least one release was made {'with too little' if self.noisy else 'without'} noise, "
                 "so no epsilon holds.",
                 "Do not publish this model as differentially private.",
             ]
@@ -66,11 +83,20 @@ class Statement:
                 f"{'With unpredictable noise the model would be' if self.seeded else 'The released model is'} "
                 f"({round_up(self.epsilon)}, {not_less(self.delta)})-differentially private: "
                 f"epsilon = {round_up(self.epsilon)} at delta = {not_less(self.delta)}.",
-                f"Unit of privacy: {UNIT}.",
+                f"Unit of privacy: {unit_in_words(self.unit)}.",
                 self._accountant(),
+                *([LARGE_DELTA] if self.delta >= LARGE else []),
             ]
-        lines += ["Mechanisms, all composed in the figure above:", *(f"  - {m.describe()}" for m in self.mechanisms)]
-        return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in (*self.notes, *NOT_COVERED))]
+        lines += ["Mechanisms, all composed in the figure above:", *(f"  - {line}" for line in self.described())]
+        return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in self.not_covered())]
+
+    def described(self) -> list[str]:
+        """Every mechanism in a line."""
+        return [m.describe(f"{noun(self.unit)}s") for m in self.mechanisms]
+
+    def not_covered(self) -> list[str]:
+        """What the guarantee does not cover, line by line."""
+        return [*self.notes, *never_covered(self.unit)]
 
     def _kind(self) -> str:
         return trusted(*with_room(self.mechanisms, self.delta)[0])[0]
@@ -97,7 +123,7 @@ class Statement:
             "epsilon": finite(self.epsilon),
             "epsilon_rdp": finite(self.epsilon_rdp),
             "delta": self.delta,
-            "unit": UNIT,
+            "unit": unit_in_words(self.unit),
             "accountant": f"{self._kind().upper()}, {accountant_version()}",
             "seeded": self.seeded,
             "mechanisms": [
@@ -110,11 +136,30 @@ class Statement:
                 }
                 for m in self.mechanisms
             ],
-            "not_covered": [*self.notes, *NOT_COVERED],
+            "not_covered": self.not_covered(),
         }
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
+
+
+def noun(unit: str) -> str:
+    """What comes and goes, in a word: "row" or "person"."""
+    return unit.partition(" ")[0]
+
+
+def never_covered(unit: str) -> list[str]:
+    """What no guarantee of this unit covers."""
+    return [line.replace("number of rows", f"number of {noun(unit)}s") for line in NOT_COVERED]
+
+
+def unit_in_words(unit: str) -> str:
+    """The unit of privacy that a ledger names, as a statement says it."""
+    if unit == ROW:
+        return UNIT
+    name = unit.removeprefix(PERSON).removeprefix(" by ")
+    rows = f"all rows with the same {name!r}" if name else "with all their rows"
+    return f"one person, {rows}, there or blank (the number of persons is public, the number of rows is not)"
 
 
 def round_up(epsilon: float, digits: int = 4) -> str:

@@ -6,6 +6,8 @@ a run that uses it is *not* private against someone who knows (or can guess) the
 say so. The sampler, the release and the weights' initial values all draw here and nowhere else.
 
     operating system -> key -> cipher (streams, chacha) -> random words -> law (gaussian) -> source (sources)
+
+What a release adds has exactly the law of a rounded Gaussian (rounded, exact): no floating point is left in it.
 """
 
 from __future__ import annotations

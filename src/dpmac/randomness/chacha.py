@@ -7,7 +7,8 @@ so whoever can read the device's memory or its driver's can read it, as they can
 
 The cipher is written twice: in plain torch here, for any device, and as a Triton kernel that makes the same bits
 (:mod:`dpmac.randomness.kernel`). The kernel is used where Triton is there, after it has shown once on that device that
-it gives the bits of the other; a kernel that gives others is an error.
+it gives the bits of the other; a kernel that gives others is an error. Draws whose rounding the device's doubles leave
+open come back to the CPU, by their numbers alone, and are decided there.
 """
 
 from __future__ import annotations
@@ -15,29 +16,51 @@ from __future__ import annotations
 import functools
 import struct
 import warnings
+from collections.abc import Iterator
 from types import ModuleType
 
 import torch
 from torch import Tensor
 
-from dpmac.randomness.gaussian import box_muller
-from dpmac.randomness.streams import fresh_key
+from dpmac.randomness.exact import decided
+from dpmac.randomness.gaussian import WORDS, box_muller
+from dpmac.randomness.rounded import rounded
+from dpmac.randomness.streams import AESStream, ciphers, fresh_key
 
 CONSTANTS = struct.unpack("<4I", b"expand 32-byte k")
-PAIRS = 2  # of Gaussians from a block: its eight 64-bit words are three for each pair, and two that are left unused
+PAIRS = 4  # of Gaussians from a block: its eight 64-bit words are two for each pair
 _BLOCKS = 1 << 18  # at a time in plain torch: some 100 MB
 _MASK = 0xFFFFFFFF
 
 
 def gaussians_on(device: torch.device, count: int) -> Tensor:
-    """``count`` draws from N(0, 1), made on ``device``, with the grain and the tail of those made on the CPU."""
+    """``count`` draws from N(0, 1), made on ``device``."""
+    here, kernel = _maker(device)
+    out: Tensor = (drawn if kernel is None else kernel.drawn)(fresh_key(), count, here)
+    return out
+
+
+def steps_on(device: torch.device, count: int, bits: int) -> Tensor:
+    """``count`` draws of round(2**bits N), made on ``device``, with exactly that law, as on the CPU."""
+    here, kernel = _maker(device)
+    key = fresh_key()
+    if kernel is None:
+        return steps(key, count, bits, here)
+    out: Tensor
+    out, doubts = kernel.steps(key, count, bits, here)
+    if int(doubts):  # the one number that is waited for
+        settle(out, key, bits, AESStream())
+    return out
+
+
+def _maker(device: torch.device) -> tuple[torch.device, ModuleType | None]:
+    """The device with its number, and its kernel if it has one."""
     if device.type != "cuda":
-        return drawn(fresh_key(), count, device)
+        return device, None
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError("noise cannot be drawn inside a CUDA graph: every replay would repeat it; draw it outside")
     here = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
-    kernel = kernel_for(here)
-    return drawn(fresh_key(), count, here) if kernel is None else kernel.drawn(fresh_key(), count, here)
+    return here, kernel_for(here)
 
 
 @functools.cache
@@ -50,14 +73,16 @@ def kernel_for(device: torch.device) -> ModuleType | None:
         import dpmac.randomness.kernel as kernel
     except ImportError:
         return None
-    key, count = bytes(range(100, 132)), 1001
+    key, count, bits = bytes(range(100, 132)), 1001, 20
     try:
         given, noise = kernel.words(key, 2**32 - 3, 260, device), kernel.drawn(key, count, device)
+        whole, _ = kernel.steps(key, count, bits, device)
     except Exception as error:
         warnings.warn(f"Triton cannot compile for {device} ({error}): noise is made by plain torch", stacklevel=3)
         return None
-    expected = drawn(key, count, device)
-    if not torch.equal(given, words(key, 2**32 - 3, 260, device)) or not torch.allclose(noise, expected, 0, 1e-12):
+    expected, exact = drawn(key, count, device), steps(key, count, bits, device)
+    right = torch.equal(given, words(key, 2**32 - 3, 260, device)) and torch.allclose(noise, expected, 0, 1e-12)
+    if not right or not torch.equal(torch.where(whole.isnan(), exact, whole), exact):
         raise RuntimeError(f"the noise kernel is wrong on {device}: please report this, with the versions of triton")
     return kernel
 
@@ -66,13 +91,59 @@ def drawn(key: bytes, count: int, device: torch.device) -> Tensor:
     """``count`` Gaussians from ``key`` in plain torch: the first of every block, then the second, and so on."""
     blocks = -(-count // (2 * PAIRS))
     out = torch.empty(PAIRS, 2, blocks, dtype=torch.float64, device=device)
-    for start in range(0, blocks, _BLOCKS):
-        part = out[:, :, start : start + _BLOCKS]
-        low, high = words(key, start, part.shape[2], device).reshape(-1, 8, 2).permute(2, 1, 0)
-        whole = low | high << 32
-        for pair in range(PAIRS):
-            box_muller(whole[4 * pair : 4 * pair + 3], part[pair])
+    for start, part in _parts(out):
+        radii = torch.empty(part.shape[2], dtype=torch.float64, device=device)
+        for pair, two in zip(part, _pairs_of_words(key, start, part.shape[2], device), strict=True):
+            box_muller(two, radii, pair)
     return out.flatten()[:count]
+
+
+def steps(key: bytes, count: int, bits: int, device: torch.device) -> Tensor:
+    """``count`` draws of round(2**bits N) from ``key``, laid out in the same way."""
+    blocks = -(-count // (2 * PAIRS))
+    out = torch.empty(PAIRS, 2, blocks, dtype=torch.float64, device=device)
+    for start, part in _parts(out):
+        spare = torch.empty(3, part.shape[2], dtype=torch.float64, device=device)
+        for pair, two in zip(part, _pairs_of_words(key, start, part.shape[2], device), strict=True):
+            rounded(two, pair, spare, bits, AESStream())
+    return out.flatten()[:count]
+
+
+def settle(out: Tensor, key: bytes, bits: int, stream: AESStream) -> None:
+    """Decide the draws that a kernel has left open, NaN in ``out``, with the words of ``key`` and further digits."""
+    blocks = -(-len(out) // (2 * PAIRS))
+    open_ones = torch.nonzero(out.isnan()).flatten()
+    found: dict[tuple[int, int], tuple[int, int]] = {}  # both draws of a pair must follow from the same digits
+    whole = []
+    for index in open_ones.tolist():
+        row, block = divmod(index, blocks)
+        pair, which = divmod(row, 2)
+        if (block, pair) not in found:
+            lead, turn = struct.unpack_from("<2q", block_of(key, block), 8 * WORDS * pair)
+            found[block, pair] = decided(lead, turn, bits, stream)
+        whole.append(found[block, pair][which])
+    out[open_ones] = torch.tensor(whole, dtype=torch.float64, device=out.device)
+
+
+def block_of(key: bytes, number: int) -> bytes:
+    """One block, by OpenSSL: a thousand times as fast as plain torch, which pays for each of its many steps."""
+    library = ciphers()
+    cipher = library.Cipher(library.algorithms.ChaCha20(key, struct.pack("<QQ", number, 0)), mode=None)
+    block: bytes = cipher.encryptor().update(bytes(64))
+    return block
+
+
+def _parts(out: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """``out`` (pairs, 2, blocks) in pieces, each with the number of its first block."""
+    for start in range(0, out.shape[2], _BLOCKS):
+        yield start, out[:, :, start : start + _BLOCKS]
+
+
+def _pairs_of_words(key: bytes, start: int, blocks: int, device: torch.device) -> Tensor:
+    """The words of 64 bits behind each pair of Gaussians, (PAIRS, 2, blocks)."""
+    low, high = words(key, start, blocks, device).reshape(blocks, 8, 2).permute(2, 1, 0)
+    whole: Tensor = low | high << 32
+    return whole.view(PAIRS, WORDS, blocks)
 
 
 def words(key: bytes, start: int, blocks: int, device: torch.device, nonce: tuple[int, int] = (0, 0)) -> Tensor:

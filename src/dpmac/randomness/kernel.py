@@ -17,20 +17,38 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from dpmac.randomness import rounded
+
 LANES = 128
 # Keys, counts and block numbers differ from draw to draw: specialised on, they would make Triton compile over and over.
 VARYING = ["k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "n0", "n1", "start", "count"]
+FOR_DRAWS = [name for name in VARYING if name not in ("n0", "n1", "start")]
 TURN = tl.constexpr(math.pi * 2.0**-63)
+OF_RADIUS, OVER_RADIUS = tl.constexpr(rounded.OF_RADIUS), tl.constexpr(rounded.OVER_RADIUS)  # powers of two, as all
+UNKNOWN = tl.constexpr(rounded.UNKNOWN)  # constants below: exact in single precision, too
 
 
 def drawn(key: bytes, count: int, device: torch.device) -> Tensor:
     """``count`` Gaussians from ``key``, as :func:`dpmac.randomness.chacha.drawn` lays them out."""
     out = torch.empty(count, dtype=torch.float64, device=device)
-    blocks = triton.cdiv(count, 4)
     if count:
         with torch.cuda.device_of(out):
-            _gaussians[(triton.cdiv(blocks, LANES),)](out, *_signed(key), count, LANES=LANES)
+            _gaussians[(triton.cdiv(count, 8 * LANES),)](out, *_signed(key), count, LANES=LANES)
     return out
+
+
+def steps(key: bytes, count: int, bits: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """``count`` draws of round(2**bits N) from ``key``, as :func:`dpmac.randomness.chacha.steps` lays them out.
+
+    Those whose rounding :func:`dpmac.randomness.rounded.error` leaves open are NaN. The second tensor is 0 if there are
+    none.
+    """
+    out = torch.empty(count, dtype=torch.float64, device=device)
+    doubts = torch.zeros((), dtype=torch.int32, device=device)
+    if count:
+        with torch.cuda.device_of(out):
+            _steps[(triton.cdiv(count, 8 * LANES),)](out, doubts, *_signed(key), count, bits, LANES=LANES)
+    return out, doubts
 
 
 def words(key: bytes, start: int, blocks: int, device: torch.device, nonce: tuple[int, int] = (0, 0)) -> Tensor:
@@ -97,32 +115,72 @@ def _block(k0, k1, k2, k3, k4, k5, k6, k7, n0, n1, number, LANES: tl.constexpr):
 
 
 @triton.jit
-def _pair(l0, l1, r0, r1, t0, t1):
-    """Box-Muller on three words of 64 bits, each given as its lower and its upper half."""
+def _pair(l0, l1, t0, t1):
+    """Box-Muller on two words of 64 bits, each given as its lower and its upper half: u, radius, cosine and sine."""
     lead = ((l1 & 0x7FFFFFFF).to(tl.int64) << 32) | l0.to(tl.int64)
-    rest = ((r1 & 0x7FFFFFFF).to(tl.int64) << 32) | r0.to(tl.int64)
     turn = (t1.to(tl.int64) << 32) | t0.to(tl.int64)
-    u = (lead.to(tl.float64) + (rest.to(tl.float64) + 0.5) * 2.0**-63) * 2.0**-63
+    u = lead.to(tl.float64) * 2.0**-63 + 2.0**-64
     radius = tl.sqrt(-2.0 * tl.log(u))
     angle = turn.to(tl.float64) * tl.full((1,), TURN, tl.float64)  # a bare constant might be taken in single precision
-    return radius * tl.cos(angle), radius * tl.sin(angle)
+    return u, radius, tl.cos(angle), tl.sin(angle)
 
 
-@triton.jit(do_not_specialize=[name for name in VARYING if name not in ("n0", "n1", "start")])
+@triton.jit
+def _store(out, row, number, blocks, count, value):
+    tl.store(out + row * blocks + number, value, mask=(number < blocks) & (row * blocks + number < count))
+
+
+@triton.jit
+def _normals(out, pair: tl.constexpr, number, blocks, count, l0, l1, t0, t1):
+    _, radius, cosine, sine = _pair(l0, l1, t0, t1)
+    _store(out, 2 * pair, number, blocks, count, radius * cosine)
+    _store(out, 2 * pair + 1, number, blocks, count, radius * sine)
+
+
+@triton.jit
+def _rounded(out, pair: tl.constexpr, number, blocks, count, scale, l0, l1, t0, t1):
+    """Both draws of a pair, NaN where their rounding is open; how many lanes have such a one."""
+    u, radius, cosine, sine = _pair(l0, l1, t0, t1)
+    bound = OF_RADIUS * radius + (OVER_RADIUS + UNKNOWN / (u - 2.0**-64)) / radius
+    room = tl.where(radius > 0.0, 0.5 - scale * bound, -1.0)  # not so if it is no number
+    first, second = scale * radius * cosine, scale * radius * sine
+    one, other = tl.floor(first + 0.5), tl.floor(second + 0.5)
+    open_one, open_other = (tl.abs(first - one) < room) == 0, (tl.abs(second - other) < room) == 0
+    _store(out, 2 * pair, number, blocks, count, tl.where(open_one, float("nan"), one))
+    _store(out, 2 * pair + 1, number, blocks, count, tl.where(open_other, float("nan"), other))
+    return ((open_one | open_other) & (number < blocks)).to(tl.int32)
+
+
+@triton.jit(do_not_specialize=FOR_DRAWS)
 def _gaussians(out, k0, k1, k2, k3, k4, k5, k6, k7, count, LANES: tl.constexpr):
     number = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
-    blocks = (count.to(tl.int64) + 3) // 4
+    blocks = (count.to(tl.int64) + 7) // 8
     none = k0 ^ k0
-    w0, w1, w2, w3, w4, w5, _6, _7, w8, w9, w10, w11, w12, w13, _14, _15 = _block(
+    w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15 = _block(
         k0, k1, k2, k3, k4, k5, k6, k7, none, none, number, LANES
     )
-    first, second = _pair(w0, w1, w2, w3, w4, w5)
-    third, fourth = _pair(w8, w9, w10, w11, w12, w13)
-    inside = number < blocks
-    tl.store(out + number, first, mask=inside & (number < count))
-    tl.store(out + blocks + number, second, mask=inside & (blocks + number < count))
-    tl.store(out + 2 * blocks + number, third, mask=inside & (2 * blocks + number < count))
-    tl.store(out + 3 * blocks + number, fourth, mask=inside & (3 * blocks + number < count))
+    _normals(out, 0, number, blocks, count, w0, w1, w2, w3)
+    _normals(out, 1, number, blocks, count, w4, w5, w6, w7)
+    _normals(out, 2, number, blocks, count, w8, w9, w10, w11)
+    _normals(out, 3, number, blocks, count, w12, w13, w14, w15)
+
+
+@triton.jit(do_not_specialize=[*FOR_DRAWS, "bits"])
+def _steps(out, doubts, k0, k1, k2, k3, k4, k5, k6, k7, count, bits, LANES: tl.constexpr):
+    number = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
+    blocks = (count.to(tl.int64) + 7) // 8
+    none = k0 ^ k0
+    w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15 = _block(
+        k0, k1, k2, k3, k4, k5, k6, k7, none, none, number, LANES
+    )
+    scale = ((bits.to(tl.int64) + 1023) << 52).to(tl.float64, bitcast=True)  # 2**bits, by its exponent
+    found = _rounded(out, 0, number, blocks, count, scale, w0, w1, w2, w3)
+    found += _rounded(out, 1, number, blocks, count, scale, w4, w5, w6, w7)
+    found += _rounded(out, 2, number, blocks, count, scale, w8, w9, w10, w11)
+    found += _rounded(out, 3, number, blocks, count, scale, w12, w13, w14, w15)
+    total = tl.sum(found)
+    if total > 0:
+        tl.atomic_add(doubts, total)
 
 
 @triton.jit(do_not_specialize=VARYING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import integer
-from dpmac.randomness.chacha import gaussians_on
+from dpmac.randomness.chacha import gaussians_on, steps_on
 from dpmac.randomness.gaussian import gaussians, places, uniforms
+from dpmac.randomness.rounded import steps
 from dpmac.randomness.streams import AESStream
 
 
@@ -30,6 +31,12 @@ class NoiseSource(Protocol):
     def normal(self, shape: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
         """A tensor of independent draws from N(0, 1)."""
 
+    def steps(self, sizes: Sequence[int], bits: int, device: torch.device | str = "cpu") -> Iterator[Tensor]:
+        """Independent draws of round(2**bits N), N from N(0, 1), in lots of these sizes: whole numbers, in float64.
+
+        ``bits`` is 48 at most. A lot may lie in memory that the next one overwrites.
+        """
+
     def spawn(self, purpose: str) -> NoiseSource:
         """A source whose draws are independent of this one's and of any other purpose's."""
 
@@ -40,8 +47,7 @@ class SystemNoise:
     Every draw takes a fresh key of 256 bits and forgets it: AES in counter mode on the CPU
     (:mod:`dpmac.randomness.streams`), ChaCha20 on a CUDA device, where the noise is then made in place
     (:mod:`dpmac.randomness.chacha`). The source itself holds nothing. So threads and forked processes may share it, and
-    a copy or a pickle of it is as good as a new one. Gaussians are finer than any release shows, far out in the tail
-    as well (:mod:`dpmac.randomness.gaussian`).
+    a copy or a pickle of it is as good as a new one. What a release adds is exact (:mod:`dpmac.randomness.rounded`).
     """
 
     @property
@@ -60,6 +66,13 @@ class SystemNoise:
         if kind.type == "cuda":
             return gaussians_on(kind, count).reshape(tuple(shape))
         return gaussians(count, AESStream()).reshape(tuple(shape)).to(kind)
+
+    def steps(self, sizes: Sequence[int], bits: int, device: torch.device | str = "cpu") -> Iterator[Tensor]:
+        """Exactly distributed: not a bit of the law depends on how doubles are rounded."""
+        kind = torch.device(device)
+        if kind.type == "cuda":
+            return (steps_on(kind, size, bits) for size in sizes)
+        return (lot.to(kind) for lot in steps(sizes, bits, AESStream()))
 
     def spawn(self, purpose: str) -> SystemNoise:  # noqa: ARG002 - every draw is independent already
         return self
@@ -93,6 +106,10 @@ class SeededNoise:
         if kind.type == "cpu":
             return torch.from_numpy(np.asarray(self._on_cpu().standard_normal(tuple(shape))))
         return torch.randn(tuple(shape), dtype=torch.float64, device=kind, generator=self._on_device(kind))
+
+    def steps(self, sizes: Sequence[int], bits: int, device: torch.device | str = "cpu") -> Iterator[Tensor]:
+        """The normals that :meth:`normal` would give, rounded: whoever knows the seed knows them anyway."""
+        return (self.normal((size,), device).mul_(2.0**bits).round_() for size in sizes)
 
     def spawn(self, purpose: str) -> SeededNoise:
         return SeededNoise(self.seed, f"{self._path}/{purpose}")

@@ -79,14 +79,14 @@ class AESStream:
 
 
 def _counter_mode(key: bytes, start: bytes) -> CipherContext:
-    library = _library()
+    library = ciphers()
     context: CipherContext = library.Cipher(library.algorithms.AES(key), library.modes.CTR(start)).encryptor()
     return context
 
 
 @functools.cache
-def _library() -> ModuleType:
-    """Imported when it is needed: whoever draws on another device only does without it."""
+def ciphers() -> ModuleType:
+    """OpenSSL's. Imported when it is needed: whoever only plans a budget does without it."""
     import cryptography.hazmat.primitives.ciphers as library
 
     return library

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpmac.privacy import Ledger, Plan, Statement
-from dpmac.privacy.statement import NOT_COVERED
+from dpmac.privacy.statement import never_covered
 from dpmac.tables import Schema
 from dpmac.training.run import Record
 
@@ -50,7 +50,8 @@ class Material:
     @property
     def statement(self) -> Statement:
         """Composed from the ledger again; only the notes are taken from the folder's statement."""
-        notes = tuple(str(note) for note in self.said.get("not_covered", ()) if note not in NOT_COVERED)
+        usual = never_covered(self.ledger.unit)
+        notes = tuple(str(note) for note in self.said.get("not_covered", ()) if note not in usual)
         return self.ledger.statement(self.delta, notes)
 
     def ledger_before(self, count: int) -> float:

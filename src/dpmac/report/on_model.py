@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpmac.privacy.statement import not_less, round_up
+from dpmac.privacy.statement import not_less, noun, round_up
 from dpmac.report.attack import Attack
 from dpmac.report.charts import Axis, Line, dots, keys, line_chart, short, spread
 from dpmac.report.effects import Effect, Effects, effects_of, way_back
@@ -33,13 +33,13 @@ SYNTHETIC = (
 def head_section(run: Material, attack: Attack | None) -> Markup:
     """Name, what was trained, when, and the figures that are seen first."""
     statement = run.statement
-    epsilon = "none" if not statement.private else round_up(statement.epsilon, 3)
-    words = f"at delta = {not_less(run.delta)}" if statement.private else "NOT PRIVATE: a release without noise"
+    epsilon = "none" if not statement.noisy else round_up(statement.epsilon, 3)
+    words = f"at delta = {not_less(run.delta)}" if statement.noisy else "NOT PRIVATE: a release without noise"
     shown = [
         (
             "epsilon",
             epsilon,
-            f"{words}; seeded, for research only" if run.ledger.seeded and statement.private else words,
+            f"{words}; seeded, for research only" if run.ledger.seeded and statement.noisy else words,
         ),
         ("releases", f"{len(run.ledger):,}", "all in one ledger"),
     ]
@@ -47,7 +47,7 @@ def head_section(run: Material, attack: Attack | None) -> Markup:
         sure = bound_above(attack.posterior(0.5, run.delta)[1])
         shown.append(("from 50 % sure to", sure, "at most, that one row is in the table"))
     if run.plan is not None:
-        shown.append(("rows", f"{run.plan.n:,}", "their number is public"))
+        shown.append((f"{noun(run.ledger.unit)}s", f"{run.plan.n:,}", "their number is public"))
     shown += [(name.replace("_", " "), _figure(value), "on public rows") for name, value in _first_scores(run)]
     by = f" by dpmac {run.version}" if run.version else ""
     made = f"Trained {run.created[:10]}{by}" if run.created else f"Trained{by}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from dpmac.privacy.accounting import UNIT
-from dpmac.privacy.statement import NOT_COVERED, SEEDED_LINE, not_less, round_up
+from dpmac.privacy.statement import SEEDED_LINE, never_covered, not_less, noun, round_up, unit_in_words
 from dpmac.report.attack import Attack
 from dpmac.report.charts import Axis, Line, line_chart, percent, short, spread
 from dpmac.report.markup import Markup, bullets, figure, group, paragraph, section, table, text
@@ -25,10 +24,10 @@ def statement_section(run: Material) -> Markup:
     alarms = [line for line in words if line == SEEDED_LINE or line.startswith(("NOT PRIVATE", "Do not publish"))]
     parts: list[Markup] = [group("alarm", *(paragraph(line) for line in alarms))] if alarms else []
     parts += [paragraph(line) for line in words if line not in alarms]
-    mechanisms = [m.describe() for m in run.statement.mechanisms]
+    mechanisms = run.statement.described()
     if mechanisms:
         parts += [paragraph("Mechanisms, all composed in the figure above:"), bullets(mechanisms)]
-    missing = [str(note) for note in run.said.get("not_covered", NOT_COVERED)]
+    missing = [str(note) for note in run.said.get("not_covered", never_covered(run.ledger.unit))]
     parts += [Markup("<h3>Not covered by the guarantee</h3>"), bullets(missing)]
     return section("statement", "What is guaranteed", *parts)
 
@@ -81,9 +80,11 @@ def attack_section(run: Material, found: Attack | None) -> Markup:
             title,
             paragraph("There is no bound: with a release that has no noise, a row may be read off whole."),
         )
+    one = noun(run.ledger.unit)
     said = paragraph(
-        "Think of someone who knows every other row of the table and all that is public, sees the model and everything "
-        f"else that was released, and wants to know whether one row is there. The unit of privacy is {UNIT}. Whatever "
+        f"Think of someone who knows every other {one} of the table and all that is public, sees the model and "
+        f"everything else that was released, and wants to know whether one {one} is there. The unit of privacy is "
+        f"{unit_in_words(run.ledger.unit)}. Whatever "
         "such a person computes, now or later, stays below these bounds, as long as nothing else is released "
         "from the same rows. They follow from the ledger alone, not from an attack that was tried; real attackers know "
         "less and gain less."
@@ -93,54 +94,54 @@ def attack_section(run: Material, found: Attack | None) -> Markup:
         if run.ledger.seeded
         else []
     )
-    both = group("pair", _curve(found), group("", *_alarms(found)))
-    return section("attack", title, said, *seeded, both, *_odds(found, run.delta))
+    both = group("pair", _curve(found, one), group("", *_alarms(found, one)))
+    return section("attack", title, said, *seeded, both, *_odds(found, run.delta, one))
 
 
-def _curve(found: Attack) -> Markup:
-    parts = Axis("false alarms: of rows that are blank, called there", 0.0, 1.0, percent=True)
+def _curve(found: Attack, one: str) -> Markup:
+    parts = Axis(f"false alarms: of {one}s that are blank, called there", 0.0, 1.0, percent=True)
     lines = [
         Line("the most that the guarantee allows", found.corners(), area=True),
         Line("guessing", [(0.0, 0.0), (1.0, 1.0)], colour=0, dashed=True),
     ]
     chart = line_chart(
-        "True against false positives", lines, parts, Axis("rows found: of rows that are there", 0, 1, True)
+        "True against false positives", lines, parts, Axis(f"{one}s found: of {one}s that are there", 0, 1, True)
     )
     return figure(chart, "No test lies above the curve, which is the least of all bounds that follow from the ledger.")
 
 
-def _alarms(found: Attack) -> list[Markup]:
+def _alarms(found: Attack, one: str) -> list[Markup]:
     rows = [(percent(a), bound_above(found.true_positives(a))) for a in FALSE_ALARMS]
     share = bound_above((1 + found.advantage()) / 2)
     return [
-        Markup("<h3>Finding a row</h3>"),
-        table(("false alarms", "rows found, at most"), rows, numeric=(0, 1)),
+        Markup(f"<h3>Finding a {one}</h3>"),
+        table(("false alarms", f"{one}s found, at most"), rows, numeric=(0, 1)),
         paragraph(
-            f"Asked of a row that is there or blank with equal chances, nobody is right more than {share} of the time; "
-            "guessing is right 50 % of the time."
+            f"Asked of a {one} that is there or blank with equal chances, nobody is right more than {share} of the "
+            "time; guessing is right 50 % of the time."
         ),
     ]
 
 
-def _odds(found: Attack, delta: float) -> list[Markup]:
+def _odds(found: Attack, delta: float, one: str) -> list[Markup]:
     t = found.log_odds(delta) if delta else math.inf
     rows = []
     for prior in PRIORS:
         low, high = found.posterior(prior, delta)
         rows.append((percent(prior), bound_above(high), bound_below(low)))
-    first, second = rows[0], rows[-1]
+    first, second, who = rows[0], rows[-1], "row is" if one == "row" else "rows are"
     factor = round_up(math.exp(t), 1) if t < 7 else f"e^{round_up(t, 2)}"
     return [
         Markup("<h3>Becoming sure</h3>"),
         paragraph(
-            f"Someone who thought it {first[0]} likely that your row is in the table can become at most {first[1]} "
+            f"Someone who thought it {first[0]} likely that your {who} in the table can become at most {first[1]} "
             f"sure of it; someone who thought it {second[0]} likely, at most {second[1]}. "
             f"Odds change by a factor of at most {factor}, except with a chance of {not_less(delta)}."
         ),
         table(("thought before", "can become, at most", "can become, at least"), rows, numeric=(0, 1, 2)),
         paragraph(
-            f"The factor is e^{round_up(t, 2)}, a little more than e^epsilon: epsilon at delta bounds how often rows "
-            "are found, and a bound on how sure anyone can ever become takes a little more.",
+            f"The factor is e^{round_up(t, 2)}, a little more than e^epsilon: epsilon at delta bounds how often "
+            f"{one}s are found, and a bound on how sure anyone can ever become takes a little more.",
             style="soft",
         ),
     ]
@@ -222,7 +223,8 @@ def ledger_section(run: Material) -> Markup:
         )
         for one in groups[:SHOWN]
     ]
-    head = ["date", "release", "times", "noise multiplier", "rows sampled", "model", "purpose", ""]
+    head = ["date", "release", "times", "noise multiplier", f"{noun(run.ledger.unit)}s sampled"]
+    head += ["model", "purpose", ""]
     kept = [k for k in range(len(head)) if k < 5 or any(row[k] for row in rows)]  # columns that say something
     more = [paragraph(f"and {len(groups) - SHOWN:,} more groups: see ledger.jsonl.")] if len(groups) > SHOWN else []
     words = paragraph(

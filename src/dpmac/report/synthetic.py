@@ -77,11 +77,14 @@ def maker_for(estimator: Any, schema: Schema | None) -> Maker | None:
     count = getattr(estimator, "n_features_in_", None)
     if given is None or count is None:
         return None
-    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (count,)) for end in given)
     names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
     if len(set(names)) != count:
         names = [f"column {k + 1}" for k in range(count)]
-    columns = {name: Number(float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
+    try:
+        low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (count,)) for end in given)
+        columns = {name: Number(float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
+    except (TypeError, ValueError):  # an object of the user's own, of which a folder has the name alone
+        return None
     return Maker(columns, named=False)
 
 

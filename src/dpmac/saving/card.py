@@ -11,6 +11,8 @@ from typing import Any
 from dpmac.estimators import DPMACClassifier, DPMACRegressor
 from dpmac.estimators.rows import OnRows
 from dpmac.privacy import Plan, Statement
+from dpmac.privacy.groups import ROW
+from dpmac.privacy.statement import noun
 from dpmac.tables import Category, Schema
 from dpmac.tables.columns import Column
 
@@ -44,13 +46,13 @@ def card(
         f"A `{manifest['estimator']}` of dpmac {manifest['dpmac']}, saved {manifest['created']}.",
         "## What it guarantees",
         _block(str(statement)),
-        *([SEED] if statement.seeded and statement.private and estimator.random_state is not None else []),
+        *([SEED] if statement.seeded and statement.noisy and estimator.random_state is not None else []),
         "## What it takes and gives",
         *_inputs(estimator, schema),
         _outputs(estimator, schema),
         "## How to use it",
         _block(_usage(schema is not None, hasattr(estimator, "predict"), title)),
-        *_training(plan),
+        *_training(plan, noun(statement.unit), estimator.max_rows),
         "## What lies here",
         "\n".join(f"- `{name}`: {FILES[name]}" for name in FILES if name in _there(manifest)),
         "Nothing in these files is executed when they are read. A file that was cut short or edited is noticed; the "
@@ -106,13 +108,15 @@ def _usage(table: bool, predicts: bool, name: str) -> str:
     return f"import dpmac\n\nmodel = dpmac.load({name!r})  # this folder\n{call}  # rows: {rows}"
 
 
-def _training(plan: Plan | None) -> list[str]:
+def _training(plan: Plan | None, unit: str, most: int) -> list[str]:
     if plan is None:
         return []
     text = (
-        f"{plan.steps} steps on Poisson samples of {plan.batch_size:g} of {plan.n} rows (the expected size), noise "
+        f"{plan.steps} steps on Poisson samples of {plan.batch_size:g} of {plan.n} {unit}s (the expected size), noise "
         f"multiplier {plan.noise_multiplier:.4g}."
     )
+    if unit != ROW:
+        text += f" A person brings {most} rows at most to a step, drawn anew for each; they are averaged."
     return ["## How it was trained", text]
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dpmac.methods import ClosedForm, ClosedFormAutoencoder
 from dpmac.methods.pca import ReleasedPCA
-from dpmac.nets.files import read_tensors, write_tensors
+from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.fronts import Ball, Front
 from dpmac.nets.fronts.saving import packed_front, unpacked_front
 
@@ -38,27 +38,28 @@ def save_closed_form(model: ClosedFormAutoencoder, path: Path) -> None:
 def load_closed_form(path: Path) -> ClosedFormAutoencoder:
     """Read what :func:`save_closed_form` wrote."""
     header, tensors = read_tensors(path, FORMAT, "a dpmac autoencoder in closed form")
-    ball = unpacked_front(header["ball"], tensors, path)
-    if not isinstance(ball, Ball):
-        raise ValueError(f"{path}: its rows are not brought into a ball")
-    components, eigenvalues, moment = (tensors[f"pca.{name}"] for name in _PCA)
-    pca = ReleasedPCA(components, eigenvalues, moment, ball, float(header["noise_multiplier"]))
-    choices = ClosedForm(**header["choices"])
-    if header["front"] is not None:
-        front: Any = unpacked_front(header["front"], tensors, path)
-        choices = replace(choices, front=front)  # which looks whether it has an inverse
-    model = ClosedFormAutoencoder(choices, pca, *(tensors.get(name) for name in _DECODER))
-    _check(model, path)
+    with rebuilding(path, "autoencoder in closed form"):
+        ball = unpacked_front(header["ball"], tensors, path)
+        if not isinstance(ball, Ball):
+            raise ValueError("its rows are not brought into a ball")
+        components, eigenvalues, moment = (tensors[f"pca.{name}"] for name in _PCA)
+        pca = ReleasedPCA(components, eigenvalues, moment, ball, float(header["noise_multiplier"]))
+        choices = ClosedForm(**header["choices"])
+        if header["front"] is not None:
+            front: Any = unpacked_front(header["front"], tensors, path)
+            choices = replace(choices, front=front)  # which looks whether it has an inverse
+        model = ClosedFormAutoencoder(choices, pca, *(tensors.get(name) for name in _DECODER))
+        _check(model)
     return model
 
 
-def _check(model: ClosedFormAutoencoder, path: Path) -> None:
+def _check(model: ClosedFormAutoencoder) -> None:
     code, inputs = model.pca.components.shape
     features = model.choices.features
     shapes = {"frequency": (code, features), "phase": (features,), "decoder": (inputs, features)}
     found = {name: None if (kept := getattr(model, name)) is None else tuple(kept.shape) for name in _DECODER}
     if found not in (shapes, dict.fromkeys(_DECODER)):
-        raise ValueError(f"{path}: its decoder has shapes {found}, and the code needs {shapes}")
+        raise ValueError(f"its decoder has shapes {found}, and the code needs {shapes}")
 
 
 def moved(model: ClosedFormAutoencoder, device: Any) -> ClosedFormAutoencoder:

@@ -29,6 +29,15 @@ from dpmac.saving.writing import whole_folder, write_json, write_text
 from dpmac.tables import Schema
 from dpmac.training.run import Record
 
+_STATEMENT: dict[str, Any] = {
+    "private": bool,
+    "seeded": bool,
+    "epsilon": int | float | None,
+    "delta": int | float,
+    "not_covered": list,
+    "unit": str,
+}
+
 
 def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None = None) -> Path:
     """Write a fitted estimator to a new ``folder``, from which :func:`load` gives it back, bit for bit.
@@ -124,6 +133,10 @@ class RunFolder:
     def statement(self) -> dict[str, Any]:
         """The guarantee, as ``statement.json`` has it."""
         found: dict[str, Any] = read_json(self.path / "statement.json")
+        with reading(self.path / "statement.json"):
+            for key, kinds in _STATEMENT.items():
+                if isinstance(found[key], bool) is not (kinds is bool) or not isinstance(found[key], kinds):
+                    raise ValueError(f"its {key} is {found[key]!r:.60}")
         return found
 
     def schema(self) -> Schema | None:
@@ -143,6 +156,8 @@ class RunFolder:
         with reading(path):
             if not isinstance(found, dict):
                 raise ValueError("it is no object")
+            if not isinstance(found.get("scores", {}), dict):
+                raise ValueError("its scores have no names")
         return found
 
     def _json(self, name: str) -> Any:

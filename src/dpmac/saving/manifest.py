@@ -64,7 +64,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{path}: there is no such file: {folder} is {what}, or its writing was interrupted")
     raw = plain_bytes(path)
     with reading(path):
-        found = json.loads(raw)
+        found = _parsed(raw)
         if not isinstance(found, dict) or "format" not in found:
             raise ValueError("it has no format")
     if found["format"] != FORMAT:
@@ -136,4 +136,11 @@ def reading(path: Path) -> Iterator[None]:
 
 def read_json(path: Path) -> Any:
     with reading(path):
-        return json.loads(plain_bytes(path))
+        return _parsed(plain_bytes(path))
+
+
+def _parsed(raw: bytes) -> Any:
+    """What JSON says; half a character (a lone surrogate) is refused, since nothing that shows it could be written."""
+    found = json.loads(raw)
+    json.dumps(found, ensure_ascii=False).encode()
+    return found

@@ -7,7 +7,7 @@ the manifest under "fitted", by the attribute's name; the rest has files of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from dpmac.estimators.rows import OnRows
 from dpmac.methods.pca import ReleasedPCA
 from dpmac.nets import Activation, Network
 from dpmac.nets.fronts import Front, load_front, save_front
-from dpmac.privacy import Ledger, Mechanism, Plan
+from dpmac.privacy import Ledger, Mechanism, Origin, Plan
 from dpmac.saving.closed_form import load_closed_form, moved, moved_pca, save_closed_form
 from dpmac.saving.manifest import reading
 from dpmac.saving.plain import OwnObjectError, packed, unpacked
@@ -41,7 +41,9 @@ class Kept:
 
 def _labels_agree(model: Any) -> bool:
     units: tuple[int, ...] = model.network_.output_shape
-    return model.classes_.shape == units and (model._indicator is None or isinstance(model._indicator, np.dtype))
+    several = model._indicator
+    known = model.loss in ("softmax", "sigmoid") and (several is None or isinstance(several, np.dtype))
+    return known and model.classes_.shape == units
 
 
 def _code_agrees(model: Any) -> bool:
@@ -220,21 +222,28 @@ def _put_in(
     history: list[Record],
     activations: Sequence[Activation],
 ) -> None:
-    """The model from its file, on the device that the arguments name, or on the CPU where there is no such device."""
-    device = _device_of(estimator)
+    """The model from its file, on the device that the arguments name, or on the CPU where there is no such device.
+
+    What was released knows the folder's ledger, also where version 0.2 wrote the file.
+    """
+    device, known = _device_of(estimator), Origin.of(estimator.privacy_.ledger)
     if isinstance(estimator, DPMACPCA):
         estimator.front_ = front
-        pca = moved_pca(ReleasedPCA.load(path), device)
+        pca = replace(moved_pca(ReleasedPCA.load(path), device), origin=known)
         estimator.pca_, estimator.mean_ = pca, pca.centre.cpu().numpy()
         estimator.components_ = pca.components.cpu().numpy()
         return
     if plan is None:
-        estimator.front_, estimator.autoencoder_ = front, moved(load_closed_form(path), device)
+        closed = moved(load_closed_form(path), device)
+        if isinstance(closed.choices.front, Front):
+            closed.choices.front.origin = known
+        estimator.front_, estimator.autoencoder_ = front, replace(closed, pca=replace(closed.pca, origin=known))
         return
     if isinstance(estimator, DPMACAutoencoder):
         estimator.autoencoder_ = None
     assert isinstance(estimator, PrivateEstimator)
     network, privacy = Network.load(path, activations).to(device), estimator.privacy_
+    network.origin = Origin.together(known, network.origin)
     run = Run(network, history, privacy.ledger, plan, privacy.notes, None if front is None else front.to(device))
     estimator.run_, estimator.front_, estimator.network_ = run, run.front, network
     estimator.history_, estimator.plan_ = history, plan

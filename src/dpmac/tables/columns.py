@@ -145,7 +145,7 @@ def text_of(cell: Any) -> str:
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """``; did you mean 'age'?`` if one of the ``known`` names is near, or nothing."""
     names = list(known)
-    low = {name.lower(): name for name in reversed(names)}
+    low = {str(name).lower(): name for name in reversed(names)}  # a frame may call a column anything
     near = difflib.get_close_matches(str(word).lower(), low, n=1)
     return f"; did you mean {low[near[0]]!r}?" if near else ""
 

@@ -47,6 +47,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
         self.schema = schema if isinstance(schema, Schema) else Schema.from_dict(schema)
         fix = "give the number of pieces of a numeric code, from 0 to 1000"
         self.bins = integer("bins", bins, fix, low=0, high=1000)
+        self.origin = self.schema.origin
 
     # --- the front ----------------------------------------------------------------------------------------------------
 

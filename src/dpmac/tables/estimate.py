@@ -24,9 +24,10 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
-from dpmac.privacy import Ledger, Mechanism, OuterPart, Part, Partition, PrivateRows, Query, release
+from dpmac.privacy import Ledger, Mechanism, OuterPart, Part, Partition, Persons, PrivateRows, Query, release
 from dpmac.privacy.accounting import calibrate, check_multiplier
 from dpmac.privacy.bounds import SLACK
+from dpmac.privacy.groups import USUAL
 from dpmac.privacy.plan import check_delta
 from dpmac.randomness import NoiseSource, SystemNoise
 from dpmac.tables.columns import Category, Column, Number, did_you_mean
@@ -125,6 +126,8 @@ def estimated_columns(
     ledger: Ledger | None = None,
     source: NoiseSource | None = None,
     quantile: float = 0.005,
+    groups: Any = None,
+    max_rows: int = USUAL,
 ) -> tuple[dict[str, Column], str]:
     """The columns of a schema for ``table``, and what they cost in words; the whole of ``Schema.estimate``.
 
@@ -132,8 +135,11 @@ def estimated_columns(
     ``delta``, one entry "ranges" in ``ledger``. Go on with the same ledger, or the total will not know of it. What is
     wrong with the arguments raises before anything is spent. Whether cells are missing is not looked at, which would
     tell of rows: every column but the target may be. ``epsilon=inf`` estimates without privacy, and says so.
+
+    ``groups`` says whose each row is, an id for each or the name of their column, which is then left out of the schema:
+    the unit of privacy is a person, as of the estimators.
     """
-    names = names_of(table)
+    names = [name for name in names_of(table) if not isinstance(groups, str) or name != groups]
     listed = _listed_categories(categories, names)
     numeric = [name for name in names if name not in listed]
     if not numeric:
@@ -145,11 +151,14 @@ def estimated_columns(
     rows = torch.from_numpy(np.stack([reader.coded(name, found[name]) for name in numeric], axis=1))
     if len(rows) < 2:
         raise ArgumentError("table", f"{len(rows)} rows", "give at least 2 rows; a guarantee needs a crowd")
-    check_delta(delta, len(rows))
+    private = PrivateRows(rows, groups=_persons(table, groups, max_rows))
+    if private.n < 2:
+        raise ArgumentError("groups", f"{private.n} person", "give rows of at least 2; a guarantee needs a crowd")
+    check_delta(delta, private.n)
     method = PrivateRanges(_noise_for(epsilon, delta), quantile)
     ledger = Ledger() if ledger is None else ledger
     source = SystemNoise() if source is None else source
-    ranges = method.of(PrivateRows(rows), numeric, source.spawn(RANGES), ledger)
+    ranges = method.of(private, numeric, source.spawn(RANGES), ledger)
     nowhere = [name for name in numeric if ranges[name] is None]
     if nowhere:
         message = f"no range stood out of the noise for {nowhere}: they were given {NOWHERE}. Write in what you know"
@@ -158,7 +167,14 @@ def estimated_columns(
     for name in names:
         columns[name] = listed[name] if name in listed else Number(*(ranges[name] or NOWHERE), missing=name != target)
     price = f"epsilon {float(epsilon):g} at delta {float(delta):g}, noise multiplier {method.noise_multiplier:.6g}"
-    return columns, f"ranges of {len(numeric)} columns estimated from {len(rows)} rows, for {price}"
+    whose = "rows" if groups is None else "persons"
+    return columns, f"ranges of {len(numeric)} columns estimated from {private.n} {whose}, for {price}"
+
+
+def _persons(table: Any, groups: Any, max_rows: int) -> Persons | None:
+    if isinstance(groups, str):
+        return Persons.of(cells(table, [groups])[groups], max_rows, groups)
+    return None if groups is None else Persons.of(groups, max_rows)
 
 
 def _one_count(values: Tensor) -> OuterPart:

@@ -12,6 +12,7 @@ import gzip
 import io
 import math
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,7 +87,7 @@ def _csv(path: Path) -> Table:
             return _columns(path, handle)
     except UnicodeDecodeError as error:
         raise ArgumentError("file", str(path), f"it is not UTF-8 text ({error.reason}): save it as UTF-8") from None
-    except (csv.Error, EOFError, gzip.BadGzipFile) as error:
+    except (csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ArgumentError("file", str(path), f"it cannot be read as CSV ({error})") from None
 
 

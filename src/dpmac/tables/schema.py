@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpmac.checks import ArgumentError
+from dpmac.privacy.origin import PUBLIC, Origin
 from dpmac.tables.columns import Category, Column, Number, did_you_mean, text_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from dpmac.randomness import NoiseSource
 
 Task = Literal["classification", "regression"]
-_KEYS = ("name", "about", "task", "target", "columns", "positive")
+_KEYS = ("name", "about", "task", "target", "columns", "positive", "origin")
 _FIELDS = {"number": ("kind", "low", "high", "missing"), "category": ("kind", "values", "missing")}
 _KINDS = "'number' (with low and high) or 'category' (with values)"
 _RANGE = "its public range, low and high, as a code book has it and not as the rows do"
@@ -39,6 +40,7 @@ class Schema:
     task: Task | None = None
     name: str = ""
     about: str = ""
+    origin: Origin = PUBLIC  # the releases that ranges come from, if they were estimated: see dpmac.privacy.origin
 
     def __post_init__(self) -> None:
         fix = "give a mapping of names to Number(low, high) or Category(values)"
@@ -53,6 +55,8 @@ class Schema:
         for key in ("name", "about"):
             if not isinstance(getattr(self, key), str):
                 raise ArgumentError(key, getattr(self, key), "give a text")
+        if not isinstance(self.target, str | None):
+            raise ArgumentError("target", self.target, "give the name of one of the columns, a text")
         if self.target is not None and self.target not in self.columns:
             hint = did_you_mean(self.target, self.columns)
             raise ArgumentError("target", self.target, f"it is not among the columns {list(self.columns)}{hint}")
@@ -60,6 +64,11 @@ class Schema:
             raise ArgumentError("columns", list(self.columns), "give at least one column beside the target")
         object.__setattr__(self, "task", self._checked_task())
         object.__setattr__(self, "positive", self._checked_positive())
+        try:
+            json.dumps(self.to_dict(), ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            fix = "this is half a character, which no file can hold: mend the name or the value that has it"
+            raise ArgumentError("columns", error.object[error.start : error.end], fix) from None
 
     @property
     def features(self) -> dict[str, Column]:
@@ -95,6 +104,10 @@ class Schema:
             raise ArgumentError("positive", self.positive, fix + did_you_mean(value, self.target_column.values))
         return value
 
+    def as_public(self, why: str) -> Schema:
+        """The same, public to the rows to come on your word: as :meth:`dpmac.privacy.origin.Shaped.as_public`."""
+        return replace(self, origin=self.origin.called_public(why))
+
     # --- by value -----------------------------------------------------------------------------------------------------
 
     def _key(self) -> tuple[Any, ...]:
@@ -119,7 +132,8 @@ class Schema:
         target = {} if self.target is None else {"task": self.task, "target": self.target}
         columns = {name: column.to_dict() for name, column in self.columns.items()}
         positive = {} if self.positive is None else {"positive": self.positive}
-        return {"name": self.name, "about": self.about, **target, "columns": columns, **positive}
+        origin = {} if self.origin == PUBLIC else {"origin": self.origin.to_dict()}
+        return {"name": self.name, "about": self.about, **target, "columns": columns, **positive, **origin}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Schema:
@@ -130,7 +144,12 @@ class Schema:
         if not isinstance(raw["columns"], Mapping):
             raise ArgumentError("columns", raw["columns"], "give an object: a name and a description for each column")
         columns = {name: _column(f"columns.{name}", described) for name, described in raw["columns"].items()}
-        return cls(columns, **{key: raw[key] for key in _KEYS if raw.get(key) is not None and key != "columns"})
+        given = {key: raw[key] for key in _KEYS if raw.get(key) is not None and key != "columns"}
+        try:
+            given["origin"] = Origin.from_dict(raw.get("origin"))
+        except (KeyError, TypeError, AttributeError):
+            raise ArgumentError("origin", raw.get("origin"), "it is not as it was written: estimate anew") from None
+        return cls(columns, **given)
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -148,12 +167,15 @@ class Schema:
             return json.loads(Path(path).read_text("utf-8"), object_pairs_hook=_each_once)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: {error.name}", error.value, error.fix) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ArgumentError("path", str(path), f"this file is not JSON ({error})") from None
 
     def save(self, path: str | Path) -> None:
         """Write the JSON file that :meth:`load` reads."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", "utf-8")
+        from dpmac.tables.files import whole_file  # which reads tables by a schema
+
+        with whole_file(path) as handle:
+            handle.write(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def estimate(
@@ -169,14 +191,24 @@ class Schema:
         ledger: Ledger | None = None,
         source: NoiseSource | None = None,
         quantile: float = 0.005,
+        groups: Any = None,
     ) -> Schema:
-        """A schema whose numeric ranges are estimated privately, at a price: see :mod:`dpmac.tables.estimate`."""
+        """A schema whose numeric ranges are estimated privately, at a price: see :mod:`dpmac.tables.estimate`.
+
+        It knows the ledger, which must come along to whatever is fitted with it on the same rows.
+        """
+        from dpmac.privacy import Ledger
         from dpmac.tables.estimate import estimated_columns
 
+        book = Ledger() if ledger is None else ledger
         columns, about = estimated_columns(
-            table, epsilon, delta, categories or {}, target, ledger=ledger, source=source, quantile=quantile
+            *(table, epsilon, delta, categories or {}, target),
+            ledger=book,
+            source=source,
+            quantile=quantile,
+            groups=groups,
         )
-        return cls(columns, target, positive, name=name, about=about)
+        return cls(columns, target, positive, name=name, about=about, origin=Origin.of(book))
 
 
 def unfinished(raw: Any) -> dict[str, str]:

@@ -8,8 +8,8 @@ The ledger knows more than the checkpoint: it holds every release, also those af
 died with the process. They are paid for and stay so. A seeded run makes them again (the same noise on the same rows
 gives the same numbers), so that it ends where it would have ended, bit for bit. An unseeded one cannot, and leaves them
 out: it makes the releases that are left of its plan, and the budget holds. Which releases are this run's, the ledger
-says: each carries the run's name. What an estimator releases after the training (a calibration) is left out if the
-process was killed in the midst of it.
+says: each carries the run's name. What an estimator releases after the training goes on in the same way
+(:mod:`dpmac.training.afterwards`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,16 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
-from dpmac.nets.files import read_tensors, write_tensors
+from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.privacy import Ledger
 from dpmac.privacy.chain import sync
 from dpmac.randomness.streams import fresh_name
+from dpmac.training.alone import alone_with
 from dpmac.training.trees import packed, unpacked
 
 FORMAT = "dpmac-checkpoint-1"
 NAME = "checkpoint.safetensors"
+AFTER = "after.json"
 EVERY = 2.0  # seconds
 _SHARE = 20.0  # and never more than a twentieth of the time
 
@@ -57,17 +60,30 @@ class Checkpoints:
     def path(self) -> Path:
         return self.folder / NAME
 
+    @property
+    def after(self) -> Path:
+        """Where what came of the releases after the training is written down."""
+        return self.folder / AFTER
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside, no other process trains with this checkpoint; one that would is refused before it spends."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with alone_with(self.folder, "checkpoint"):
+            try:
+                yield
+            finally:
+                self._remove_if_empty()
+
     def read(self) -> dict[str, Any] | None:
         """What was written last; None if there is nothing yet. A damaged file is a ValueError that names it."""
         if not self.path.exists():
             return None
         header, tensors = read_tensors(self.path, FORMAT, "a dpmac checkpoint")
-        try:
+        with rebuilding(self.path, "checkpoint"):
             if header["digest"] != _digest(header["state"], tensors):
                 raise ValueError("its digest is another")
             found: dict[str, Any] = unpacked(header["state"], tensors)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"{self.path} does not hold a whole checkpoint ({error})") from None
         return found
 
     @property
@@ -113,7 +129,12 @@ class Checkpoints:
     def clear(self) -> None:
         """Remove the checkpoint, and the folder if nothing else is in it."""
         self._run = None
-        self.path.unlink(missing_ok=True)
+        halves = (f"{NAME}.*.new", f".{NAME}.*.part", f".{AFTER}.*.part")  # of processes that were killed
+        for path in (self.path, self.after, *(path for name in halves for path in self.folder.glob(name))):
+            path.unlink(missing_ok=True)
+        self._remove_if_empty()
+
+    def _remove_if_empty(self) -> None:
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from dpmac.mac import Expansion, Polynomial, ZStep
-from dpmac.nets import Loss, Network
+from dpmac.nets import ACTIVATIONS, Activation, Loss, Network
 from dpmac.nets.fronts import Front
 from dpmac.privacy import Bound, Part, Query
 from dpmac.privacy.plan import STEP
+
+_PLAIN = (bool, int, float, str, type(None), Tensor)
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Step:
     expansion: Expansion
     bound: Bound
     front: Front | None = None
+    _asked: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)  # the last, or none
 
     def unbounded(self, x: Tensor, *targets: Tensor) -> list[Part]:
         """Each row's parts before the bound; row n depends on row n alone."""
@@ -37,13 +41,45 @@ class Step:
         return self.expansion.parts(self.network, self.loss, coordinates)
 
     def query(self) -> Query:
-        """What a training step asks."""
+        """What a training step asks: the same query as before, as long as the scales are the same."""
         promised = self.bound.promise(self.expansion.partitions(self.network, self.loss))
-        return Query(STEP, promised, lambda *rows: self.bound.apply(self.unbounded(*rows)))
+        if not self._asked or self._asked[0].partitions != promised:
+            reads = self._reads()
+            self._asked[:] = [Query(STEP, promised, lambda *rows: self.bound.apply(self.unbounded(*rows)), reads)]
+        return self._asked[0]
+
+    def _reads(self) -> tuple[Tensor, ...] | None:
+        """Weights and buffers, if all pieces are ours; somebody's own may change a number in Python as it likes."""
+        if not all(map(ours, (self.network, self.loss, self.zstep, self.expansion, self.bound, self.front))):
+            return None
+        modules = [self.network, *([self.front] if isinstance(self.front, nn.Module) else [])]
+        return tuple(tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
 
     def polynomials(self, answer: Mapping[str, Tensor]) -> list[Polynomial]:
         """What the answer means, layer by layer."""
         return self.expansion.polynomials(self.network, self.loss, answer)
+
+
+def ours(piece: Any) -> bool:
+    """Whether a piece, and all that it is made of, is code of this package or of torch."""
+    if isinstance(piece, _PLAIN):
+        return True
+    if isinstance(piece, Activation):
+        return piece == ACTIVATIONS.get(piece.name)  # by value: a trainer's network is a copy
+    if isinstance(piece, tuple | list):
+        return all(map(ours, piece))
+    if isinstance(piece, Mapping):
+        return all(map(ours, piece.values()))
+    home = piece if isinstance(piece, type) else type(piece)
+    if home.__module__.partition(".")[0] not in ("dpmac", "torch"):
+        return False
+    if isinstance(piece, type):
+        return True
+    if isinstance(piece, Network) and not all(ours(stage.activation) for stage in piece.stages):
+        return False
+    if isinstance(piece, nn.Module):
+        return all(ours(child) for child in piece.children())
+    return all(map(ours, vars(piece).values()))
 
 
 def inputs_of(front: Front, network: Network, rows: Tensor) -> Tensor:

@@ -24,8 +24,10 @@ from dpmac.nets import Loss, Network
 from dpmac.nets.fronts import Front
 from dpmac.privacy import Bound, Ledger, Normalise, Plan, PrivateRows, Unbounded, release
 from dpmac.privacy.accounting import merged
+from dpmac.privacy.origin import Origin, check_origin, origin_of
 from dpmac.privacy.plan import STEP
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
+from dpmac.training.apart import check_step
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.course import Course, handing_over
 from dpmac.training.interruptions import held_back
@@ -42,8 +44,9 @@ class Trainer:
     """Trains a copy of ``network`` under ``plan``; every private number leaves through :func:`release`.
 
     ``network`` itself is never changed, so each :meth:`fit` starts from the same public weights and its ledger is the
-    whole truth about the model it returns. Do not hand in a network or a front that private rows have shaped already,
-    unless the ledger of that shaping comes along (``plan.before`` and ``ledger``).
+    whole truth about the model it returns. A network, a front or a threshold that private rows have shaped already is
+    refused, unless the ledger of that shaping comes along (``plan.before`` and ``ledger``); if those were rows of other
+    people, say so: ``network.as_public(why)``. (See :mod:`dpmac.privacy.origin`.)
 
     ``front`` is the public map from raw rows to the network's inputs; it belongs to the model and is applied on the
     private way. ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives
@@ -94,7 +97,8 @@ class Trainer:
         :mod:`dpmac.training.checkpoint`), and ``ledger`` must be the one of that run. They are not removed at the end.
         """
         book = Ledger() if ledger is None else ledger
-        with handing_over(book), book.noting(run=None if checkpoints is None else checkpoints.run):
+        apart = nullcontext() if checkpoints is None or book.path is None else checkpoints.alone()
+        with handing_over(book), apart, book.noting(run=None if checkpoints is None else checkpoints.run):
             return self._fit(x, y, book, checkpoints)
 
     def _fit(self, x: Tensor | PrivateRows, y: Tensor | None, book: Ledger, checkpoints: Checkpoints | None) -> Run:
@@ -105,6 +109,7 @@ class Trainer:
         rows = self._checked(x, y, before)
         network = copy.deepcopy(self.network)
         front = None if self.front is None else copy.deepcopy(self.front).to(network.device)
+        check_step(Step(network, self.loss, self.zstep, self.expansion, self.bound, front), rows.to(network.device))
         table, step_of = self._start(rows.to(network.device), network, front)
         sampler, noise = self.plan.sampler(self.source.spawn("sampler")), self.source.spawn("noise")
         updater = self.wstep.start(network, self.plan.steps)
@@ -113,15 +118,25 @@ class Trainer:
             course.run = checkpoints.run
             course.resume(checkpoints, job)
             checkpoints.write(course.state(job, self.bound))  # before the first release: from here on none is forgotten
+        step = step_of(course.bound)
         with nullcontext() if checkpoints is None else held_back() as held:
             while course.done < self.plan.steps:
-                self._step(course, table, step_of(course.bound))
+                step = step if step.bound is course.bound else step_of(course.bound)
+                self._step(course, table, step)
                 if checkpoints is not None and held is not None:
                     if course.done == self.plan.steps or held.came or checkpoints.due():
                         self._keep(checkpoints, course.state(job, self.bound))
                     held.let_through()
         self._check_books(book, course)
-        return Run(updater.model, course.history, book, self.plan, self.notes, front)
+        known = origin_of(*self._pieces().values())
+        updater.model.origin = Origin.of(book, known)
+        notes = tuple(dict.fromkeys((*self.notes, *known.notes())))
+        return Run(updater.model, course.history, book, self.plan, notes, front)
+
+    def _pieces(self) -> dict[str, Any]:
+        """All that takes part in a step, by its name: what private rows may have shaped already."""
+        names = ("network", "front", "loss", "zstep", "expansion", "bound", "wstep")
+        return {name: getattr(self, name) for name in names}
 
     def _step(self, course: Course, table: PrivateRows, step: Step) -> None:
         """One mini-batch on its way, and the weights moved."""
@@ -139,6 +154,8 @@ class Trainer:
         course.updater.apply(polynomials)
         course.bound = course.bound.learned(answer)
         if self._epoch(number) > self._epoch(number - 1) or number == self.plan.steps:
+            if self.evaluate is not None:  # who may keep what it is shown
+                course.updater.model.origin = Origin.of(course.written)
             course.history.append(self._record(course.updater.model, number, lr, polynomials))
         course.done = number
         if self.on_step is not None:
@@ -200,6 +217,10 @@ class Trainer:
             raise ArgumentError(
                 "ledger", ledger, "it must hold exactly what plan.before lists: pass the ledger of those releases"
             )
+        check_origin(ledger, self.plan.delta, **self._pieces())
+        for name in ("evaluate", "on_step"):
+            if not (getattr(self, name) is None or callable(getattr(self, name))):
+                raise ArgumentError(name, getattr(self, name), "give a function, or None")
         return rows
 
     def _check_books(self, ledger: Ledger, course: Course) -> None:

@@ -10,19 +10,21 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.privacy.origin import Shaped
 
 Shape = tuple[int, ...]
 FLOOR = 1e-6  # of what a row's length is measured in: a row that is shorter is not scaled up, it gives zeros
 
 
-class Front(nn.Module):
+class Front(Shaped):
     """A map of rows, each by itself, in double precision. Its numbers are buffers; nothing in it is trained.
 
     ``kind`` is its name in files; :meth:`arguments` gives the constructor's arguments (plain values and tensors), from
-    which a saved front is built again. ``dear`` fronts are worth computing once and not in every step.
+    which a saved front is built again. ``dear`` fronts are worth computing once and not in every step. ``origin`` says
+    which releases its numbers come from (:mod:`dpmac.privacy.origin`), if any do.
     """
 
     kind: ClassVar[str]

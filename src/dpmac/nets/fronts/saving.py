@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-from dpmac.checks import ArgumentError
-from dpmac.nets.files import read_tensors, write_tensors
+from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.fronts.base import Front
+from dpmac.privacy.origin import PUBLIC, Origin
 
 FORMAT = "dpmac-front-1"
 ELSEWHERE = {"table": "dpmac.tables"}  # fronts that live in a room above; they list themselves when it is imported
@@ -26,12 +26,8 @@ def save_front(front: Front, path: str | Path) -> None:
 def load_front(path: str | Path) -> Front:
     """Read what :func:`save_front` wrote."""
     header, tensors = read_tensors(path, FORMAT, "a dpmac front")
-    try:
+    with rebuilding(path, "front"):
         return unpacked_front(header["front"], tensors, path)
-    except ArgumentError:
-        raise
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} does not hold a whole front ({error})") from None
 
 
 def packed_front(front: Front, where: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -46,7 +42,8 @@ def packed_front(front: Front, where: str, tensors: dict[str, Tensor]) -> dict[s
             arguments[name] = {"fronts": [packed_front(item, f"{place}.{i}", tensors) for i, item in enumerate(value)]}
         else:
             arguments[name] = {"plain": value}
-    return {"kind": front.kind, "arguments": arguments}
+    origin = {"origin": front.origin.to_dict()} if front.origin != PUBLIC else {}
+    return {"kind": front.kind, "arguments": arguments, **origin}
 
 
 def unpacked_front(packed: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Front:
@@ -58,7 +55,9 @@ def unpacked_front(packed: dict[str, Any], tensors: dict[str, Tensor], path: str
     if packed["kind"] not in FRONTS:
         raise ValueError(f"{path} has a front of kind {packed['kind']!r}, which this version does not know")
     arguments = {name: _argument(value, tensors, path) for name, value in packed["arguments"].items()}
-    return FRONTS[packed["kind"]](**arguments)
+    front = FRONTS[packed["kind"]](**arguments)
+    front.origin = Origin.together(front.origin, Origin.from_dict(packed.get("origin")))
+    return front
 
 
 def _argument(value: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Any:

@@ -1,0 +1,117 @@
+"""Exact Gaussian noise: what a release adds to its sums, and why that is the Gaussian mechanism of the real numbers.
+
+Every partition i has a grid of g * scale_i, and the noise's deviation is 2**bits grid steps in all of them. A release
+
+1. rounds the sum to whole numbers of grid steps;
+2. adds whole numbers drawn independently of it, with exactly the law of round(2**bits N), N from N(0, 1)
+   (:mod:`dpmac.randomness.rounded`);
+3. turns them into the partition's units.
+
+Rounding commutes with whole numbers: k + round(x) = round(k + x). So what is released is round(k + 2**bits N), a
+function of the *real* Gaussian mechanism on k, the rounded sum, and nothing below the grid is ever seen. What a row can
+do to k: rounding moves every coordinate by half a step at most, so of two neighbouring sums, in scales, the distance
+grows from 1 to at most 1 + g sqrt(D) over all D coordinates together. The deviation in scales, 2**bits g, is the noise
+multiplier times that: this is what :meth:`Grid.of` solves for, rounded up, so the multiplier in the ledger is true.
+
+Arithmetic in doubles. Multiplying a sum by the steps in one scale is one rounding more, 2 u m scales for m rows, for
+which ``bounds.SLACK`` has room. A double is rounded to a whole number exactly, however large it is. The addition gives
+the double next to the exact k + n, which is a function of it; so are the units, the divisor and the transpose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dpmac.checks import ArgumentError
+from dpmac.privacy.partition import Partition
+from dpmac.randomness import NoiseSource
+
+FEWEST, USUAL, MOST = 20, 30, 48  # bits: steps in the noise's deviation; beyond USUAL, exact draws grow dear
+_FINE, _COARSE = 11, 7  # the grid widens the noise by 2**-11 at most, and 2**-7 where that would take more than USUAL
+_CACHED = 1 << 16  # numbers that a core perturbs at a time, from the draw to the grid: its cache holds them
+_UP = 1.0 + 2.0**-40  # far above the rounding of the few operations that make a grid
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where a release's numbers lie: whole multiples of ``step`` scales; the noise's deviation is 2**bits of them."""
+
+    bits: int
+    step: float
+
+    @classmethod
+    def of(cls, noise_multiplier: float, partitions: Sequence[Partition]) -> Grid:
+        """The grid for noise of at least ``noise_multiplier`` times the sensitivity of what lies on it.
+
+        With D coordinates, 2**bits step >= noise_multiplier (1 + step sqrt(D)). A multiplier of 0 has no grid: step 0.
+        """
+        if noise_multiplier == 0:
+            return cls(0, 0.0)
+        reach = noise_multiplier * math.sqrt(sum(math.prod(p.shape) for p in partitions))
+        exponent = math.frexp(reach)[1]  # reach < 2**exponent
+        bits = max(FEWEST, min(exponent + _FINE, USUAL), exponent + _COARSE)
+        if bits > MOST:
+            fix = f"give at most {2.0 ** (MOST - _COARSE):.3g} over the square root of the number of coordinates"
+            raise ArgumentError("noise_multiplier", noise_multiplier, fix)
+        return cls(bits, noise_multiplier * 2.0**-bits / (1.0 - reach * 2.0**-bits) * _UP)
+
+
+def perturbed(
+    totals: Sequence[Tensor],
+    partitions: Sequence[Partition],
+    scales: Sequence[float],
+    grid: Grid,
+    source: NoiseSource,
+    divisor: float,
+) -> dict[str, Tensor]:
+    """The totals on the ``grid`` with fresh noise, over ``divisor``, under their partitions' names.
+
+    Totals on the CPU are overwritten. For symmetric matrices the noise is (N + N^T) / 2 with N independent in every
+    coordinate: a function of ``total + N``, so no less private, with half the variance off the diagonal.
+    """
+    if grid.step == 0.0:
+        return {p.name: total / divisor for p, total in zip(partitions, totals, strict=True)}
+    noisy = [total.contiguous() for total in totals]
+    units = [grid.step * scale for scale in scales]
+    in_place = noisy[0].device.type == "cpu"  # elsewhere the sums may lie where the next ones will be made
+    if not in_place:
+        noisy = list(torch._foreach_mul(noisy, [1.0 / unit for unit in units]))
+    lots = list(_lots([total.view(-1) for total in noisy]))
+    drawn = source.steps([sum(map(len, pieces)) for pieces, _ in lots], grid.bits, totals[0].device)
+    for (pieces, which), steps in zip(lots, drawn, strict=True):
+        if in_place:
+            torch._foreach_mul_(pieces, [1.0 / units[i] for i in which])
+        torch._foreach_round_(pieces)
+        torch._foreach_add_(pieces, torch.split(steps, [len(piece) for piece in pieces]))
+        torch._foreach_mul_(pieces, [units[i] / divisor for i in which])
+    return {
+        p.name: (total + total.transpose(-1, -2)) / 2 if p.symmetric else total
+        for p, total in zip(partitions, noisy, strict=True)
+    }
+
+
+def _lots(flat: Sequence[Tensor]) -> Iterator[tuple[list[Tensor], list[int]]]:
+    """Pieces of the vectors that are perturbed together, each with its vector's number.
+
+    As much as the caches hold on a CPU, and everything at once on another device.
+    """
+    room = longest = _CACHED * torch.get_num_threads() if flat[0].device.type == "cpu" else sum(map(len, flat))
+    pieces: list[Tensor] = []
+    which: list[int] = []
+    for number, vector in enumerate(flat):
+        start = 0
+        while start < len(vector):
+            piece = vector[start : start + room]
+            pieces.append(piece)
+            which.append(number)
+            start, room = start + len(piece), room - len(piece)
+            if room == 0:
+                yield pieces, which
+                pieces, which, room = [], [], longest
+    if pieces:
+        yield pieces, which
