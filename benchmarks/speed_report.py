@@ -44,7 +44,10 @@ def plot(figures: dict[str, Any], path: Path) -> None:
     axis.axhline(1, color="0.4", linewidth=0.8)
     axis.set_xticks(range(len(cases)), list(cases), fontsize=8)
     axis.set_title(f"{figures['device']}, torch {figures['torch']}, {figures['threads']} threads")
-    axis.legend(fontsize=7, ncols=2)
+    figure.legend(fontsize=7, ncols=5, loc="outside lower center")
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_formatter("{x:g}")
+    axis.tick_params(axis="y", which="both", labelsize=7)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
 

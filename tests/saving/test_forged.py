@@ -67,6 +67,14 @@ def test_scores_that_are_none_are_refused(original, tmp_path, scores):
     assert open_folder(folder).evaluation() == {}
 
 
+@pytest.mark.parametrize("found", [{"tuple": []}, {"tuple": [1, 0]}, 3, None, {"tuple": ["a", 1]}])
+def test_a_range_of_a_target_that_is_none_is_refused(tmp_path, found):
+    saved = made("number")[0].save(tmp_path / "number")
+    folder = forged(saved, tmp_path, NAME, lambda manifest: manifest["fitted"].update(target_range_=found))
+    with pytest.raises(ValueError, match=r"dpmac\.json"):
+        dpmac.load(folder)
+
+
 def test_half_a_character_is_refused(original, tmp_path):
     folder = forged(original, tmp_path, NAME, lambda manifest: manifest.update(name="\ud800"))
     with pytest.raises(ValueError, match=r"dpmac\.json"):

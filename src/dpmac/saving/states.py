@@ -46,6 +46,11 @@ def _labels_agree(model: Any) -> bool:
     return known and model.classes_.shape == units
 
 
+def _range_agrees(model: Any) -> bool:
+    low, high = model.target_range_
+    return bool(low < high) and model.network_.output_shape == (1,) and isinstance(model.residual_std_, float | None)
+
+
 def _code_agrees(model: Any) -> bool:
     if model.autoencoder_ is None:
         return bool(model.code_size_ in model.network_.sizes)
@@ -54,7 +59,7 @@ def _code_agrees(model: Any) -> bool:
 
 KEPT: dict[type[OnRows], Kept] = {
     DPMACClassifier: Kept(("classes_", "_indicator", "calibration_"), _labels_agree),
-    DPMACRegressor: Kept(("target_range_", "residual_std_"), lambda m: m.network_.output_shape == (1,)),
+    DPMACRegressor: Kept(("target_range_", "residual_std_"), _range_agrees),
     DPMACAutoencoder: Kept(("code_size_", "method_"), _code_agrees),
     DPMACPCA: Kept(
         ("n_components_", "explained_variance_", "explained_variance_ratio_"),

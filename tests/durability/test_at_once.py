@@ -1,0 +1,118 @@
+"""Two at a time: writers of one ledger, processes that go on with one run, and a fork in the middle of a fit."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from dpmac import ArgumentError, DPMACClassifier
+from dpmac.privacy import Ledger
+from dpmac.training.alone import alone_with
+from dpmac.training.checkpoint import Checkpoints
+from durability.child import FIT, STEPS, rows
+from durability.lives import ROUNDS
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+WRITER = """
+import sys, time
+from dpmac.privacy import Entry, Ledger
+book, done = Ledger.load(sys.argv[1]), 0
+print("ready", flush=True)
+sys.stdin.readline()
+for step in range(200):
+    try:
+        book.append(Entry(sys.argv[2], 1.0, 0.5))
+        done += 1
+    except RuntimeError as error:
+        assert "a ledger has one writer" in str(error)
+        book = Ledger.load(sys.argv[1])
+print(done, flush=True)
+"""
+
+
+@pytest.mark.long
+def test_two_processes_that_write_one_ledger_lose_no_line(tmp_path):
+    """Whoever comes second is refused, loads it again, and goes on: every append that returned is in the file."""
+    path = tmp_path / "ledger"
+    Ledger(path)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name], **pipes) for name in ("a", "b")]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    made = [int(writer.communicate(timeout=120)[0]) for writer in writers]
+    labels = [entry.label for entry in Ledger.read(path).entries]
+    assert [labels.count(name) for name in ("a", "b")] == made
+    assert min(made) > 0
+
+
+def test_a_second_process_with_the_same_checkpoint_is_refused_before_it_spends(tmp_path):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    ready, go = os.pipe(), os.pipe()
+    pid = _forked()
+    if pid == 0:
+        with alone_with(kept, "checkpoint"):
+            os.write(ready[1], b"r")
+            select.select([go[0]], [], [], 60)
+        os._exit(0)
+    os.read(ready[0], 1)
+    with pytest.raises(ArgumentError, match="another process is training with it"):
+        DPMACClassifier(**FIT, ledger=tmp_path / "ledger", checkpoint=kept).fit(*rows())
+    assert len(Ledger.read(tmp_path / "ledger")) == 0
+    assert list(kept.iterdir()) == []
+    os.write(go[1], b"g")
+    os.waitpid(pid, 0)
+    model = DPMACClassifier(**FIT, ledger=tmp_path / "ledger", checkpoint=kept).fit(*rows())
+    assert len(model.privacy_.ledger) == STEPS + ROUNDS
+
+
+@pytest.mark.parametrize("first", ["parent", "child"])
+def test_a_fork_in_the_middle_of_a_fit(tmp_path, monkeypatch, first):
+    """One of the two goes on, the other is refused at its next release; and no draw is made twice."""
+    from dpmac.training.trainer import Trainer
+
+    path, exact, pids = tmp_path / "ledger", Trainer._step, []
+
+    def forking(self, course, *rest):
+        exact(self, course, *rest)
+        if course.done == 10 and not pids:
+            pids.append(_forked())
+            me = "child" if pids[0] == 0 else "parent"
+            np.save(tmp_path / f"{me}.npy", course.noise.normal((8,)).numpy())
+            if me != first:
+                end = time.monotonic() + 60
+                while len(Ledger.read(path)) < 20 and time.monotonic() < end:
+                    time.sleep(0.01)
+
+    monkeypatch.setattr(Trainer, "_step", forking)
+    model = DPMACClassifier(**FIT, ledger=path, checkpoint=Checkpoints(tmp_path / "kept", keep=True))
+    said = ""
+    try:
+        model.fit(*rows())
+    except Exception as error:
+        said = str(error)
+    if pids[0] == 0:
+        (tmp_path / "child.txt").write_text(said)
+        os._exit(0)
+    os.waitpid(pids[0], 0)
+    ends = {"parent": said, "child": (tmp_path / "child.txt").read_text()}
+    assert ends.pop(first) == ""
+    assert "a ledger has one writer" in ends.popitem()[1]
+    assert len(Ledger.read(path)) == STEPS + ROUNDS
+    assert not np.array_equal(np.load(tmp_path / "child.npy"), np.load(tmp_path / "parent.npy"))
+
+
+def _forked():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+        return os.fork()
