@@ -71,3 +71,20 @@ def test_a_loaded_ledger_knows_which_releases_were_seeded(tmp_path):
     assert [entry.seeded for entry in found.entries] == [False, True, False]
     assert found.seeded
     assert found.statement(1e-5).seeded
+
+
+def test_a_ledger_that_was_cut_is_noticed_where_nothing_else_knows_of_it(tmp_path):
+    """Copied elsewhere, a file has no witness beside it: its header's count is all that tells."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    for _ in range(4):
+        ledger.append(Entry("test", 1.0, 0.5))
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    for kept in (1, 2, 4, 5):
+        elsewhere = tmp_path / str(kept) / "ledger.jsonl"
+        elsewhere.parent.mkdir()
+        elsewhere.write_bytes(b"".join(lines[:kept]))
+        if kept == 5:
+            assert len(Ledger.read(elsewhere)) == 4
+            continue
+        with pytest.raises(ValueError, match="was cut: its header counts 4 releases"):
+            Ledger.read(elsewhere)

@@ -66,7 +66,7 @@ class WeightedClasses:
         return (target * _tensor(self.weights, target.dtype, target.device)).sum(dim=1, keepdim=True)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.cache  # never let go of: a graph reads its memory
 def _tensor(weights: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Brought to a device once: a CUDA graph cannot fetch it from the CPU at every step."""
     return torch.tensor(weights, dtype=dtype, device=device)

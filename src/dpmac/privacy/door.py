@@ -38,6 +38,7 @@ from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.bounds import KEPT, joint_norms
 from dpmac.privacy.ledger import Entry, Ledger
 from dpmac.privacy.noise import Grid, perturbed
+from dpmac.privacy.origin import check_origin
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import SINGLE_ROOM, DensePart, GramPart, OuterPart, Part
 from dpmac.privacy.positions import PositionPart
@@ -83,6 +84,8 @@ def release(
     grid = Grid.of(sigma, query.partitions)
     _check_arguments(batch, divisor, micro_batch)
     ledger.check_unit(batch.unit)
+    if batch.origin:
+        check_origin(ledger, front=batch)
     with full_precision():
         totals = _sums(batch, query, scales, source, micro_batch)
     ledger.append(

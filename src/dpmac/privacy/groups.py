@@ -163,7 +163,12 @@ def _missing(ids: Array) -> Array:
 def _is_missing(one: Any) -> bool:
     if one is None or type(one).__name__ in ("NAType", "NaTType"):
         return True
-    return one != one if isinstance(one, float | np.floating) else isinstance(one, str) and not one
+    if isinstance(one, tuple):
+        return any(map(_is_missing, one))
+    try:
+        return bool(one != one) or (isinstance(one, str) and not one)  # what is not a number, of whatever kind
+    except (TypeError, ValueError):
+        return False
 
 
 def _flat(ids: Any) -> Array:

@@ -10,14 +10,18 @@ is rebuilt from numbers by hand has no origin, and is taken for public.
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
-from torch import nn
+import numpy as np
+from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy.accounting import Mechanism, epsilon_of, merged
@@ -27,7 +31,12 @@ if TYPE_CHECKING:
     from dpmac.privacy.ledger import Ledger
 
 _KEY = "dpmac.origin"  # in a state_dict's metadata
+_MOST = 10_000  # objects that are looked into
+_BARE = (str, bytes, int, float, complex, bool, type(None), type, ModuleType, Tensor, np.ndarray, BuiltinFunctionType)
+_BOOKS = ("dpmac.privacy.ledger", "dpmac.privacy.entry", "dpmac.privacy.chain")  # books of releases
+_EMPTY = CellType()  # a variable that a function closes over and that has no value yet
 Runs = Mapping[str, tuple[Mechanism, ...]]
+_HELD: WeakKeyDictionary[Ledger, set[Origin]] = WeakKeyDictionary()  # what a ledger was found to hold
 
 
 @dataclass(frozen=True)
@@ -70,11 +79,15 @@ class Origin:
         return merged(m for _, made in self.runs for m in made)
 
     def within(self, ledger: Ledger) -> bool:
-        """Whether ``ledger`` holds all of these releases."""
-        held: dict[str, int] = {}
-        for entry in ledger.entries:
-            held[_name(entry)] = held.get(_name(entry), 0) + 1
-        return all(held.get(run, 0) >= _count(made) for run, made in self.runs)
+        """Whether ``ledger`` holds all of these releases. (Once it does, it always will: that is remembered.)"""
+        book: Ledger = getattr(ledger, "_whole", ledger)  # of a run that makes its releases again, the one it is of
+        known = _HELD.setdefault(book, set())
+        if self not in known:
+            held = Counter(_name(entry) for entry in book.entries)
+            if not all(held[run] >= _count(made) for run, made in self.runs):
+                return False
+            known.add(self)
+        return True
 
     def called_public(self, why: str) -> Origin:
         """No release at all, on the user's word."""
@@ -133,17 +146,39 @@ class Shaped(nn.Module):
 
 
 def origin_of(*things: Any) -> Origin:
-    """What has shaped any of these: modules with all they hold, and objects made of plain fields (bounds, methods)."""
-    found = []
-    for given in things:
-        thing = getattr(given, "__self__", given)  # a bound method knows what its object does
+    """What has shaped any of these, and all that they hold: modules, objects, lists, what functions close over.
+
+    What is a bare tensor, or hidden in a variable of a program's own, is not found.
+    """
+    found: list[Origin] = []
+    seen: dict[int, Any] = {}  # by id, and kept, so that none is used twice
+    waiting = list(things)
+    while waiting and len(seen) < _MOST:
+        thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, _BARE) or type(thing).__module__ in _BOOKS:
+            continue
+        seen[id(thing)] = thing
         mine = getattr(thing, "origin", None)
         found += [mine] if isinstance(mine, Origin) else []
-        if isinstance(thing, nn.Module):
-            found.append(origin_of(*thing.children()))
-        elif is_dataclass(thing) and not isinstance(thing, type | Origin):
-            found.append(origin_of(*vars(thing).values()))
+        waiting += _held_by(thing)
     return Origin.together(*found)
+
+
+def _held_by(thing: Any) -> list[Any]:
+    if isinstance(thing, list | tuple | set | frozenset):
+        return [*thing, *getattr(thing, "__dict__", {}).values()]
+    if isinstance(thing, Mapping):
+        return list(thing.values())
+    if isinstance(thing, FunctionType):
+        cells = [cell.cell_contents for cell in thing.__closure__ or () if cell != _EMPTY]
+        return [*cells, *(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]
+    if isinstance(thing, MethodType):
+        return [thing.__self__, thing.__func__]
+    if isinstance(thing, functools.partial):
+        return [thing.func, *thing.args, *thing.keywords.values()]
+    if isinstance(thing, nn.Module):
+        return [*thing.children(), *(v for k, v in vars(thing).items() if k not in ("_parameters", "_buffers"))]
+    return list(getattr(thing, "__dict__", {}).values())
 
 
 def check_origin(ledger: Ledger, delta: float | None = None, **things: Any) -> None:

@@ -115,6 +115,7 @@ class OuterPart:
     one: bool = False
     factors: Tensor | None = None  # (rows,), of :meth:`scaled`
     _measured: tuple[Tensor, Tensor, Tensor] | None = field(default=None, repr=False)
+    _versions: tuple[int, int] | None = field(default=None, repr=False)  # of the vectors when they were measured
 
     @property
     def rows(self) -> int:
@@ -132,13 +133,13 @@ class OuterPart:
     def norms(self) -> Tensor:
         whole = self._lengths()[0]
         if self.factors is None:
-            return whole
+            return whole.clone()  # what a bound does to it in place must not reach the door
         return (whole * self.factors).abs_().masked_fill_(self.factors == 0, 0.0)
 
     def scaled(self, factors: Tensor) -> OuterPart:
         more = factors.double()
         merged = more if self.factors is None else self.factors * more
-        return OuterPart(self.left, self.right, self.one, merged, self._lengths())
+        return OuterPart(self.left, self.right, self.one, merged, self._lengths(), self._versions)
 
     def doubled(self) -> OuterPart:
         """The same shares in double precision."""
@@ -168,9 +169,11 @@ class OuterPart:
         return _product(slopes.double() * factors.unsqueeze(1), inputs.double(), self.one)
 
     def _lengths(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The norm of every share, without its factor, and of its two vectors: measured once."""
-        if self._measured is None:
+        """The norm of every share, without its factor, and of its two vectors: measured once, unless they change."""
+        versions = self.left._version, self.right._version
+        if self._measured is None or self._versions != versions:
             object.__setattr__(self, "_measured", self._measured_single() if self.single else self._measured_double())
+            object.__setattr__(self, "_versions", versions)
         assert self._measured is not None
         return self._measured
 

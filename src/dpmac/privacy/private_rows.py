@@ -10,6 +10,7 @@ from torch import Tensor
 from dpmac.checks import ArgumentError
 from dpmac.privacy.groups import USUAL, Persons
 from dpmac.privacy.mixing import ROWS, check_apart
+from dpmac.privacy.origin import PUBLIC, Origin, origin_of
 from dpmac.privacy.sampling import MULTIPLE, Batch, Columns, Map, PoissonSampler, block_size, gathered
 
 
@@ -30,6 +31,7 @@ class PrivateRows:
         self._columns = columns
         self._rows: Tensor | Persons = torch.arange(lengths[0])  # the row at every place, -1 for none
         self._front: Map | None = None
+        self.origin = PUBLIC  # the releases that have shaped a front which the rows are behind
         if groups is not None:
             self._rows = groups if isinstance(groups, Persons) else Persons.of(groups, max_rows)
             if self._rows.rows != lengths[0]:
@@ -72,11 +74,11 @@ class PrivateRows:
         if sampler.n != self.n:
             raise ArgumentError("sampler.n", sampler.n, f"the table has {self.n} places: build the sampler for them")
         drawn = (self._rows, sampler.draw(), sampler.rate, sampler.source.seeded, sampler.overflow)
-        return Batch(self._columns, *drawn, self._front)
+        return Batch(self._columns, *drawn, self._front, self.origin)
 
     def everything(self) -> Batch:
         """All rows, unsampled (rate 1): for one-shot releases such as DP-PCA."""
-        return Batch(self._columns, self._rows, None, 1.0, seeded=False, front=self._front)
+        return Batch(self._columns, self._rows, None, 1.0, seeded=False, front=self._front, origin=self.origin)
 
     def without(self, place: int) -> PrivateRows:
         """The neighbouring table: the row at ``place``, or all rows of the person there, deleted from every column, and
@@ -98,23 +100,27 @@ class PrivateRows:
         blank place holds zeros there. So the row that comes or goes finds every other row's numbers as they were,
         bit for bit, exactly as if the front were applied anew in every release. What comes out is as private as what
         went in, and stays inside. Rows of persons have no place of their own, and their number is private: there the
-        front is applied to every block of every release, as if it were part of the query.
+        front is applied to every block of every release, as if it were part of the query. What has shaped the front
+        goes with the table: a release into a ledger that does not hold it is refused.
         """
         check_apart("front", front, self.blank(ROWS)[:1])
         if isinstance(self._rows, Persons):
             first, table = self._front, self._with(self._columns, self._rows)
             table._front = front if first is None else lambda rows: front(first(rows))
+            table.origin = Origin.together(self.origin, origin_of(front))
             return table
         size = block_size(self.n, None)
         padded = torch.cat([self._rows, torch.full((-self.n % size,), -1)]).unsqueeze(1).to(self.device)
         blocks = [front(gathered(self._columns[:1], at)[0][0]) for at in torch.split(padded, size)]
         inputs = torch.cat(blocks)[: self.n]
         others = gathered(self._columns[1:], padded[: self.n])[0]
-        return self._with((inputs, *others), torch.where(self._rows >= 0, torch.arange(self.n), -1))
+        table = self._with((inputs, *others), torch.where(self._rows >= 0, torch.arange(self.n), -1))
+        table.origin = Origin.together(self.origin, origin_of(front))
+        return table
 
     def _with(self, columns: Columns, rows: Tensor | Persons) -> PrivateRows:
         table = PrivateRows(*columns)
-        table._rows, table._front = rows, self._front
+        table._rows, table._front, table.origin = rows, self._front, self.origin
         return table
 
 

@@ -15,6 +15,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from scipy.special import betainc
@@ -23,6 +24,9 @@ from torch import Tensor
 from dpmac.checks import integer, number
 from dpmac.privacy.groups import ROW, Persons
 from dpmac.randomness import NoiseSource, SystemNoise, shuffled
+
+if TYPE_CHECKING:
+    from dpmac.privacy.origin import Origin
 
 MIN_RATE = 1e-9
 MAX_BLOCK = 8192  # rows in a block, at most: the rounding argument in bounds.SLACK counts on it
@@ -84,9 +88,11 @@ class Batch:
         seeded: bool,
         overflow: float = 0.0,
         front: Map | None = None,
+        origin: Origin | None = None,
     ) -> None:
         self._columns, self._rows, self._places, self._spent = columns, rows, places, False
         self._front = front  # of a table of persons, applied to every block anew
+        self.origin = origin  # what has shaped the rows' front
         self.sample_rate, self.overflow = sample_rate, overflow
         self.seeded = seeded  # amplification by sampling needs a sample that nobody can replay
         self.expected_rows = sample_rate * len(rows) * self.together  # public, unlike the number of rows really drawn

@@ -27,6 +27,7 @@ NOT_COVERED = (
     "the choice of hyper-parameters, if it was made by looking at these data;",
     "preprocessing that was fitted on these rows outside the model, such as a scaler or an imputer in a pipeline;",
     "any metric computed on the training data, or on other private data, and shown beside the model;",
+    "stopping, or choosing what to release next, by what was released: the figure is for what was planned before;",
     "other releases from the same rows, such as a second training: put them into one ledger to compose them;",
     "the number of rows and of columns, which are treated as public;",
     "error messages, warnings and progress shown to whoever holds the data, and side channels (timing, memory).",

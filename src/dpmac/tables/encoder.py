@@ -114,7 +114,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
             if unknown:
                 raise ArgumentError("parameter", unknown[0], "this encoder has schema and bins")
             fresh = TableEncoder(**{"schema": self.schema, "bins": self.bins, **params})  # checked before it is taken
-            self.schema, self.bins = fresh.schema, fresh.bins
+            self.schema, self.bins, self.origin = fresh.schema, fresh.bins, fresh.origin
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:  # noqa: ARG002

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from dpmac.mac import Expansion, Polynomial, ZStep
 from dpmac.nets import ACTIVATIONS, Activation, Loss, Network
@@ -14,6 +15,7 @@ from dpmac.nets.fronts import Front
 from dpmac.privacy import Bound, Part, Query
 from dpmac.privacy.plan import STEP
 
+_EVERYWHERE = (_global_forward_hooks, _global_forward_pre_hooks)  # of all modules of the process
 _PLAIN = (bool, int, float, str, type(None), Tensor)
 
 
@@ -78,8 +80,14 @@ def ours(piece: Any) -> bool:
     if isinstance(piece, Network) and not all(ours(stage.activation) for stage in piece.stages):
         return False
     if isinstance(piece, nn.Module):
-        return all(ours(child) for child in piece.children())
+        return not _hooked(piece) and all(ours(child) for child in piece.children())
     return all(map(ours, vars(piece).values()))
+
+
+def _hooked(module: nn.Module) -> bool:
+    """Whether somebody's own code runs with the module's: a hook, or another ``forward``."""
+    hooks = [value for name, value in vars(module).items() if name.endswith("_hooks") and name.startswith("_")]
+    return any(hooks) or "forward" in vars(module) or any(_EVERYWHERE)
 
 
 def inputs_of(front: Front, network: Network, rows: Tensor) -> Tensor:

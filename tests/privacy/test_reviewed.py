@@ -1,0 +1,147 @@
+"""What a reviewer of the core has found, kept as tests: each was accepted once."""
+
+from __future__ import annotations
+
+import functools
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dpmac.checks import ArgumentError
+from dpmac.mac import FixedPrediction
+from dpmac.methods import DPPCA, DPMean
+from dpmac.nets import DenseNetwork, loss
+from dpmac.privacy import Ledger, OuterPart, Partition, PerLayerClip, Plan, PrivateRows, Query, release
+from dpmac.privacy.door import BrokenPromiseError
+from dpmac.privacy.groups import Persons
+from dpmac.privacy.origin import Origin, origin_of
+from dpmac.randomness import SeededNoise, SystemNoise
+from dpmac.tables import Number, Schema, TableEncoder
+from dpmac.training import Trainer
+from dpmac.training.step import ours
+
+X = SeededNoise(1).normal((200, 6)).float()
+Y = torch.eye(2)[(SeededNoise(2).uniform(200) * 2).long()]
+
+
+@pytest.fixture(scope="module")
+def front_and_ledger():
+    ledger = Ledger()
+    return DPPCA(3, 0.3).fit(X, SystemNoise(), ledger).front(), ledger
+
+
+@pytest.mark.parametrize("person", [False, True])
+def test_rows_behind_a_released_front_remember_it(front_and_ledger, person):
+    front, ledger = front_and_ledger
+    table = PrivateRows(X, groups=torch.arange(200) // 2 if person else None)
+    for behind in (table.behind(front), table.behind(functools.partial(front)), table.behind(lambda rows: front(rows))):
+        for moved in (behind, behind.to(torch.device("cpu")), behind.without(0)):
+            fresh = Ledger()
+            with pytest.raises(ArgumentError, match="private rows have shaped it"):
+                DPMean(5.0).fit(moved, SystemNoise(), fresh)
+            assert len(fresh) == 0
+    if not person:  # the ledger of the components is one of rows
+        DPMean(5.0).fit(table.behind(front), SystemNoise(), ledger)
+
+
+def test_a_trainer_sees_what_its_table_is_behind(front_and_ledger):
+    front, _ = front_and_ledger
+    network, ledger = DenseNetwork((3, 2), "relu", source=SeededNoise(1)), Ledger()
+    with pytest.raises(ArgumentError, match="private rows have shaped it"):
+        Trainer(network, loss("softmax"), Plan(200, 50, 5, 1.0, 1e-4)).fit(
+            PrivateRows(X, Y).behind(front), ledger=ledger
+        )
+    assert len(ledger) == 0
+
+
+def test_an_origin_is_found_wherever_python_can_look(front_and_ledger):
+    front, _ = front_and_ledger
+
+    class Own:
+        def __init__(self) -> None:
+            self.kept = {"here": [front]}
+
+        def method(self, x: Any) -> Any:
+            return self.kept["here"][0](x)
+
+    def default(x: Any, used: Any = front) -> Any:
+        return used(x)
+
+    own = Own()
+    own.itself = own  # type: ignore[attr-defined]
+    for hidden in (own, own.method, default, lambda x: front(x), functools.partial(Own.method, own), [(front,)]):
+        assert origin_of(hidden) == front.origin
+    assert origin_of(lambda x: x, 3, "text", None, torch.ones(3), Ledger()) == Origin()
+
+
+def test_an_encoder_that_gets_another_schema_gets_its_origin():
+    table = {name: X[:, k].numpy() for k, name in enumerate("ab")}
+    estimated = Schema.estimate(table, epsilon=1.0, delta=1e-5, ledger=Ledger())
+    encoder = TableEncoder(Schema({"a": Number(-1, 1), "b": Number(-1, 1)}))
+    encoder.set_params(schema=estimated)
+    assert len(encoder.origin) == len(TableEncoder(estimated).origin) == 1
+
+
+class Lax:
+    """Clips at 10 and promises 1; ``in_place`` writes into what it was given."""
+
+    def __init__(self, in_place: bool) -> None:
+        self.in_place = in_place
+
+    def promise(self, partitions):
+        return tuple(p.promised(1.0) for p in partitions)
+
+    def apply(self, parts):
+        over = [p.norms().div_(10.0) if self.in_place else p.norms().div(10.0) for p in parts]
+        return [p.scaled(0.99 / o.clamp(min=1.0)) for p, o in zip(parts, over, strict=True)]
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_bound_that_writes_into_norms_does_not_blind_the_door(in_place, dtype):
+    bound, table = Lax(in_place), PrivateRows(X[:, :3].to(dtype), 100 * X.to(dtype))
+    query = Query("q", bound.promise([Partition("p", (3, 7))]), lambda a, b: bound.apply([OuterPart(a, b, True)]))
+    with pytest.raises(BrokenPromiseError):
+        release(table.everything(), query, noise_multiplier=1.0, source=SystemNoise(), ledger=Ledger())
+
+
+def test_vectors_that_change_after_the_bound_are_measured_again():
+    bound, table = PerLayerClip(1.0), PrivateRows(X[:, :3], X)
+
+    def parts(a, b):
+        bounded = bound.apply([OuterPart(a, b, True)])
+        a.mul_(50.0)
+        return bounded
+
+    query = Query("q", bound.promise([Partition("p", (3, 7))]), parts)
+    with pytest.raises(BrokenPromiseError):
+        release(table.everything(), query, noise_multiplier=1.0, source=SystemNoise(), ledger=Ledger())
+
+
+@pytest.mark.parametrize("how", ["hook", "forward"])
+def test_a_network_with_a_hook_is_tried_though_its_kind_has_passed(how):
+    def train(mixing: bool) -> None:
+        network = DenseNetwork((6, 2), "relu", source=SeededNoise(1))
+        layer: Any = network.weight_layers[0]
+        if mixing and how == "hook":
+            layer.register_forward_hook(lambda module, given, out: out - out.mean(0, keepdim=True))
+        if mixing and how == "forward":
+            inner = layer.forward
+            layer.forward = lambda x: inner(x) - inner(x).mean(0, keepdim=True)
+        assert ours(network) is not mixing
+        Trainer(network, loss("softmax"), Plan(200, 50, 1, 1.0, 1e-4), zstep=FixedPrediction()).fit(X, Y)
+
+    train(False)
+    with pytest.raises(ArgumentError, match="have a say in each other"):
+        train(True)
+
+
+@pytest.mark.parametrize(
+    "gone", [Decimal("NaN"), np.datetime64("NaT"), complex("nan"), (1, float("nan")), float("nan")]
+)
+def test_an_id_that_is_no_value_is_missing(gone):
+    with pytest.raises(ArgumentError, match="has no id"):
+        Persons.of(["a", gone, "a"])
