@@ -79,7 +79,7 @@ def test_an_origin_is_found_wherever_python_can_look(front_and_ledger):
 
 def test_an_encoder_that_gets_another_schema_gets_its_origin():
     table = {name: X[:, k].numpy() for k, name in enumerate("ab")}
-    estimated = Schema.estimate(table, epsilon=1.0, delta=1e-5, ledger=Ledger())
+    estimated = Schema.estimate(table, epsilon=50.0, delta=1e-5, ledger=Ledger())
     encoder = TableEncoder(Schema({"a": Number(-1, 1), "b": Number(-1, 1)}))
     encoder.set_params(schema=estimated)
     assert len(encoder.origin) == len(TableEncoder(estimated).origin) == 1
