@@ -1,0 +1,117 @@
+"""Mutants of noise: too little of it, the same for two, or with a law that is not quite a rounded Gaussian's."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+DOOR, NOISE = "tests/privacy/test_door.py", "tests/privacy/test_noise.py"
+ROUNDED = "tests/randomness/test_rounded.py"
+ECHO = "tests/privacy/test_no_echo.py::test_a_release_has_no_echo"
+
+MUTANTS = (
+    Mutant(
+        "noise-halved",
+        "Half of the noise that the ledger says.",
+        "Sensitivity 1 for rows that come or go, 2 for rows that change: a factor of 2 on the wrong side.",
+        "privacy/door.py",
+        "grid = Grid.of(sigma, query.partitions)",
+        "grid = Grid.of(sigma / 2, query.partitions)",
+        (f"{DOOR}::test_noise_scale_of_every_layer_within_two_percent",),
+        audit="mean",
+    ),
+    Mutant(
+        "noise-shared-between-layers",
+        "All layers get the same draws: a difference of two cancels the noise.",
+        "One draw of the largest size, cut to each.",
+        "privacy/noise.py",
+        "torch.split(steps, [len(piece) for piece in pieces])",
+        "[steps[: len(piece)] for piece in pieces]",
+        (ECHO,),
+        audit="step, bound clip",
+    ),
+    Mutant(
+        "noise-used-again",
+        "Every step of a training gets the noise of the first: the difference of two shows the rows.",
+        "A buffer that is filled once.",
+        "privacy/noise.py",
+        "    drawn = source.steps([sum(map(len, pieces)) for pieces, _ in lots], grid.bits, totals[0].device)\n",
+        "    sizes = [sum(map(len, pieces)) for pieces, _ in lots]\n"
+        "    fresh = [lot.clone() for lot in source.steps(sizes, grid.bits, totals[0].device)]\n"
+        "    drawn = perturbed.__dict__.setdefault(str(sizes), fresh)\n",
+        ("tests/privacy/test_door.py::test_noise_is_independent_between_coordinates_layers_and_steps",),
+        audit="mean",
+    ),
+    Mutant(
+        "noise-divided-twice",
+        "The noise is divided by the batch size before the sum is, and so twice.",
+        "Noise for a mean, on a sum.",
+        "privacy/noise.py",
+        "torch.split(steps, [len(piece) for piece in pieces])",
+        "torch.split(steps / max(1.0, divisor), [len(piece) for piece in pieces])",
+        (f"{DOOR}::test_noise_is_centred_on_the_sum_and_divided_by_the_constant",),
+        audit="mean",
+    ),
+    Mutant(
+        "smallest-noise-for-all",
+        "All layers get the noise of the smallest threshold.",
+        "One deviation for a release.",
+        "privacy/noise.py",
+        "units = [grid.step * scale for scale in scales]",
+        "units = [grid.step * min(scales) for _ in scales]",
+        (f"{DOOR}::test_noise_scale_of_every_layer_within_two_percent",),
+    ),
+    Mutant(
+        "sum-not-on-the-grid",
+        "The sum keeps its digits below the grid of the noise, and they come out with it.",
+        "Rounding is done to the noise already.",
+        "privacy/noise.py",
+        "        torch._foreach_round_(pieces)\n",
+        "",
+        (f"{NOISE}::test_no_bit_of_the_sum_below_the_grid_is_seen",),
+    ),
+    Mutant(
+        "grid-not-paid-for",
+        "Rounding the sum to a grid moves it, and the noise is not widened for that.",
+        "Half a step of a fine grid.",
+        "privacy/noise.py",
+        "noise_multiplier * 2.0**-bits / (1.0 - reach * 2.0**-bits) * _UP",
+        "noise_multiplier * 2.0**-bits * _UP",
+        (f"{NOISE}::test_the_multiplier_is_that_of_the_sum_on_its_grid_in_exact_arithmetic",),
+    ),
+    Mutant(
+        "doubts-left-open",
+        "Where doubles do not decide a draw's rounding, their guess is taken.",
+        "One draw in a million.",
+        "randomness/rounded.py",
+        "if -room < least and most < room:",
+        "if -1.0 < least and most < 1.0:",
+        ("tests/randomness/test_rounded.py::test_where_many_are_open_no_number_is_one_that_its_words_rule_out",),
+    ),
+    Mutant(
+        "rounding-of-doubles-trusted",
+        "The error of logarithm, cosine and sine is taken to be 0.",
+        "Doubles are exact enough.",
+        "randomness/rounded.py",
+        "OF_RADIUS = 2.0**-48",
+        "OF_RADIUS = 0.0",
+        (f"{ROUNDED}::test_the_bound_holds_against_long_doubles_with_all_further_digits_0_or_1",),
+    ),
+    Mutant(
+        "tails-cut-off",
+        "No draw is further out than 6 deviations: what is there has no noise at all to hide in.",
+        "Outliers hurt training.",
+        "randomness/gaussian.py",
+        "radii.log_().mul_(-2.0 * scale**2).sqrt_()",
+        "radii.log_().mul_(-2.0 * scale**2).sqrt_().clamp_(max=6.0 * scale)",
+        ("tests/randomness/test_rounded.py::test_the_bound_holds_against_mpmath_at_the_edges",),
+    ),
+    Mutant(
+        "digits-drawn-once-for-both",
+        "The further digits of a radius serve its angle, too.",
+        "They are random.",
+        "randomness/exact.py",
+        "lead, turn = (number << more | _digits(stream, more) for number in (lead, turn))",
+        "fresh = _digits(stream, more)\n        lead, turn = (number << more | fresh for number in (lead, turn))",
+        ("tests/randomness/test_exact.py::test_digits_are_drawn_until_a_product_leaves_its_half",),
+    ),
+)

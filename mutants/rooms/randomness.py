@@ -1,0 +1,130 @@
+"""Mutants of randomness: noise that somebody knows, that comes again, or that has another law."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+STREAMS, SOURCES = "tests/randomness/test_streams.py", "tests/randomness/test_sources.py"
+GAUSSIAN, CHACHA = "tests/randomness/test_gaussian.py", "tests/randomness/test_chacha.py"
+
+MUTANTS = (
+    Mutant(
+        "a-known-key",
+        "The cipher's key is a constant.",
+        "A test's key, left in.",
+        "randomness/streams.py",
+        "    return os.urandom(32)",
+        "    return bytes(32)",
+        ("tests/randomness/test_sources.py::test_draws_are_independent_of_each_other",),
+        audit="mean",
+    ),
+    Mutant(
+        "one-key-for-all-draws",
+        "A process draws its key once: every draw is the same.",
+        "Asking the operating system is slow.",
+        "randomness/streams.py",
+        "def fresh_key() -> bytes:",
+        "@functools.cache\ndef fresh_key() -> bytes:",
+        ("tests/randomness/test_sources.py::test_only_a_seed_repeats",),
+    ),
+    Mutant(
+        "a-key-without-end",
+        "One key makes as much noise as is wanted, and AES can be told from randomness.",
+        "A limit that is never reached in tests.",
+        "randomness/streams.py",
+        "if self._cipher is None or self._made + size > KEY_BYTES:",
+        "if self._cipher is None:",
+        (f"{STREAMS}::test_a_key_makes_a_bounded_amount_and_the_next_starts_afresh",),
+    ),
+    Mutant(
+        "the-counter-starts-again",
+        "Every piece of a long draw starts the cipher anew, with the same key.",
+        "A cipher is made where it is used.",
+        "randomness/streams.py",
+        "            self._cipher, self._made = _counter_mode(next(self._keys), self._start), 0",
+        '            self._key = getattr(self, "_key", None) or next(self._keys)\n'
+        "            self._cipher, self._made = _counter_mode(self._key, self._start), 0",
+        (f"{STREAMS}::test_a_key_makes_a_bounded_amount_and_the_next_starts_afresh",),
+    ),
+    Mutant(
+        "seeds-called-private",
+        "A seeded source says that nobody can replay it.",
+        "A flag that was inherited.",
+        "randomness/sources.py",
+        "    def seeded(self) -> bool:\n        return True",
+        "    def seeded(self) -> bool:\n        return False",
+        ("tests/randomness/test_sources.py::test_which_source",),
+    ),
+    Mutant(
+        "pairs-alike",
+        "Both Gaussians of a pair are the same number: two coordinates share their noise.",
+        "Cosine, twice.",
+        "randomness/gaussian.py",
+        "    sine.sin_()\n",
+        "    sine.copy_(cosine)\n",
+        ("tests/privacy/test_no_echo.py::test_a_release_has_no_echo",),
+    ),
+    Mutant(
+        "angles-from-half-a-turn",
+        "Angles run over half a turn only: noise of one sign in every second coordinate.",
+        "pi for 2 pi.",
+        "randomness/gaussian.py",
+        "sine.copy_(turn).mul_(math.pi * 2.0**-63)",
+        "sine.copy_(turn).mul_(0.5 * math.pi * 2.0**-63)",
+        (f"{SOURCES}::test_normal_has_the_standard_law",),
+    ),
+    Mutant(
+        "ties-stand",
+        "A place whose first 16 bits tie with the rate always stands: small rates are too large by up to 2**-16.",
+        "The second look is rare.",
+        "randomness/gaussian.py",
+        "lost = tied[uniforms(len(tied), stream).numpy() >= rate * 2.0**16 - lead]",
+        "lost = tied[:0]",
+        (f"{GAUSSIAN}::test_places_stand_by_the_words_that_they_drew",),
+    ),
+    Mutant(
+        "uniforms-of-24-bits",
+        "Uniforms have the digits of single precision: no rate below 2**-24 is what it says.",
+        "float32 is torch's default.",
+        "randomness/gaussian.py",
+        ".bitwise_and_(_LOW_53)).mul_(2.0**-53)",
+        ".bitwise_and_((1 << 24) - 1)).mul_(2.0**-24)",
+        (f"{GAUSSIAN}::test_uniforms_use_all_their_53_bits",),
+    ),
+    Mutant(
+        "blocks-numbered-by-32-bits",
+        "On a GPU, the blocks of a long draw repeat after 2**32.",
+        "RFC 8439 has a counter of 32 bits.",
+        "randomness/chacha.py",
+        "state[12], state[13] = number & _MASK, number >> 32 & _MASK",
+        "state[12], state[13] = number & _MASK, 0 * number",
+        ("tests/randomness/test_chacha.py::test_rfc_8439_vectors",),
+    ),
+    Mutant(
+        "fewer-rounds",
+        "ChaCha with two double rounds, which can be told from randomness.",
+        "Twenty rounds are slow, and the output looks random after four.",
+        "randomness/chacha.py",
+        "    for _ in range(10):\n",
+        "    for _ in range(2):\n",
+        (f"{CHACHA}::test_rfc_8439_vectors",),
+    ),
+    Mutant(
+        "a-wrong-kernel-is-used",
+        "A GPU kernel that makes other bits than the cipher is used all the same.",
+        "The check costs a moment at the start.",
+        "randomness/chacha.py",
+        "if not right or not torch.equal(torch.where(whole.isnan(), exact, whole), exact):",
+        "if False:",
+        (f"{CHACHA}::test_a_kernel_is_used_only_after_it_has_shown_that_it_is_right",),
+    ),
+    Mutant(
+        "noise-inside-a-graph",
+        "Noise may be drawn inside a CUDA graph, whose every replay repeats it.",
+        "Whole steps in one graph are fast.",
+        "randomness/chacha.py",
+        "    if torch.cuda.is_current_stream_capturing():\n",
+        "    if False:\n",
+        (f"{CHACHA}::test_a_cuda_graph_is_refused",),
+    ),
+)
