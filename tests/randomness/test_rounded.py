@@ -121,7 +121,8 @@ def test_digits_give_the_same_numbers_as_doubles_wherever_these_decide(bits, all
 def test_where_many_are_open_no_number_is_one_that_its_words_rule_out(bits, odd, off, monkeypatch):
     """Doubles that are off by most of what the bound allows them change nothing, and rounding them is often wrong."""
     count = 200
-    words = (some_words(40 * count)[:, ::40] if odd else AESStream().words(2 * count).view(2, count)).clone()
+    stream = AESStream(iter([bytes(range(32))]))  # always the same words: chance could leave none wrong
+    words = (some_words(40 * count)[:, ::40] if odd else stream.words(2 * count).view(2, count)).clone()
     words[0] &= LOW_63
     made = []
 
