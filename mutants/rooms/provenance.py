@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 ORIGIN, MIXING = "tests/privacy/test_origin.py", "tests/privacy/test_mixing.py"
+REVIEWED = "tests/privacy/test_reviewed.py"
 
 MUTANTS = (
     Mutant(
@@ -51,5 +52,50 @@ MUTANTS = (
         "ROUNDING = 1e-5",
         "ROUNDING = 10.0",
         ("tests/privacy/test_mixing.py::test_a_front",),
+    ),
+    Mutant(
+        "a-table-forgets-its-front",
+        "Rows behind a front that a release has made are asked anew, under an empty ledger.",
+        "The table is private anyway. Real: a reviewer's find.",
+        "privacy/door.py",
+        "    if batch.origin:\n",
+        "    if False:\n",
+        (f"{REVIEWED}::test_rows_behind_a_released_front_remember_it",),
+    ),
+    Mutant(
+        "closures-not-looked-into",
+        "A released network inside a function of the user's own passes for public.",
+        "A function has no attributes. Real: a reviewer's find.",
+        "privacy/origin.py",
+        "for cell in thing.__closure__ or ()",
+        "for cell in ()",
+        (f"{REVIEWED}::test_an_origin_is_found_wherever_python_can_look",),
+    ),
+    Mutant(
+        "hooks-not-seen",
+        "A network with a hook that mixes rows passes, once a plain one of its kind has been tried.",
+        "The layers are ours. Real: a reviewer's find.",
+        "training/step.py",
+        "return not _hooked(piece) and all(",
+        "return all(",
+        (f"{REVIEWED}::test_a_network_with_a_hook_is_tried_though_its_kind_has_passed",),
+    ),
+    Mutant(
+        "norms-can-be-written-into",
+        "A bound that works in place on the norms it was given changes what the door checks.",
+        "A copy costs time. Real: a reviewer's find.",
+        "privacy/parts.py",
+        "return whole.clone()",
+        "return whole",
+        (f"{REVIEWED}::test_a_bound_that_writes_into_norms_does_not_blind_the_door",),
+    ),
+    Mutant(
+        "lengths-out-of-date",
+        "Vectors that are changed in place after a bound has measured them are released at their old length.",
+        "They were measured once. Real: a reviewer's find.",
+        "privacy/parts.py",
+        " or self._versions != versions",
+        "",
+        (f"{REVIEWED}::test_vectors_that_change_after_the_bound_are_measured_again",),
     ),
 )
