@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[1]
 # --- rooms ------------------------------------------------------------------------------------------------------------
 
 FLOORS = [
-    {"checks", "randomness"},
+    {"checks", "cells", "files", "randomness"},
     {"privacy", "nets"},
     {"mac", "analytic", "tables"},
     {"methods"},

@@ -174,9 +174,8 @@ def test_a_replay_checks_the_promise_and_draws_fresh_noise() -> None:
     assert len(ledger) == 6
 
 
-@needs_cuda
 def test_first_order_too() -> None:
-    step = step_of(FixedPrediction(), Normalise(), "cuda")
+    step = step_of(FixedPrediction(), Normalise())
     assert Step(step.network, step.loss, step.zstep, FirstOrder(), step.bound).query().reads is not None
 
 

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+import dpmac
 from dpmac.checks import ArgumentError
+from dpmac.estimators import DPMACClassifier
 from dpmac.mac import FixedPrediction
-from dpmac.methods import DPPCA, DPMean
+from dpmac.methods import DPPCA, ClosedForm, DPMean, NormHistogram
 from dpmac.nets import DenseNetwork, loss
 from dpmac.privacy import Ledger, OuterPart, Partition, PerLayerClip, Plan, PrivateRows, Query, release
 from dpmac.privacy.door import BrokenPromiseError
@@ -85,6 +87,27 @@ def test_an_encoder_that_gets_another_schema_gets_its_origin():
     assert len(encoder.origin) == len(TableEncoder(estimated).origin) == 1
 
 
+def test_thresholds_know_their_releases_when_an_estimator_comes_back(tmp_path):
+    ledger, labels = Ledger(), Y.argmax(dim=1).numpy()
+    found = NormHistogram(2.0).thresholds(
+        PrivateRows(X, Y), lambda x, y: [OuterPart(y, x, True)], ["layer 1"], SystemNoise(), ledger
+    )
+    options = {"hidden_layer_sizes": (), "epsilon": 3.0, "epochs": 1, "calibrate": False, "bound": PerLayerClip(found)}
+    model = DPMACClassifier(**options, feature_range=(-4, 4), classes=(0, 1), progress=False, ledger=ledger)
+    model.fit(X.numpy(), labels).save(tmp_path / "model")
+    back = dpmac.load(tmp_path / "model")
+    assert back.bound == model.bound
+    assert origin_of(back.bound) == origin_of(model.bound)
+    with pytest.raises(ArgumentError, match="private rows have shaped it"):
+        back.set_params(ledger=None).fit(-X.numpy(), labels)  # other rows, or a warning comes first
+
+
+def test_an_autoencoder_in_closed_form_knows_all_its_releases():
+    ledger = Ledger()
+    model = ClosedForm(code=2, features=8).fit(X, 2.0, SystemNoise(), ledger)
+    assert len(origin_of(model)) == len(ledger) == 2
+
+
 class Lax:
     """Clips at 10 and promises 1; ``in_place`` writes into what it was given."""
 
@@ -140,7 +163,7 @@ def test_a_network_with_a_hook_is_tried_though_its_kind_has_passed(how):
 
 
 @pytest.mark.parametrize(
-    "gone", [Decimal("NaN"), np.datetime64("NaT"), complex("nan"), (1, float("nan")), float("nan")]
+    "gone", [Decimal("NaN"), np.datetime64("NaT"), complex("nan"), (1, float("nan")), float("nan"), "  ", ""]
 )
 def test_an_id_that_is_no_value_is_missing(gone):
     with pytest.raises(ArgumentError, match="has no id"):

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
+from dpmac.files import whole_file
 from dpmac.tables import Category, Number, Schema
-from dpmac.tables.files import csv_text, guessed_kind, need_columns, read_table, rows_in, whole_file
+from dpmac.tables.files import csv_text, guessed_kind, need_columns, read_table, rows_in
 
 CELLS = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufeff")).filter(
     lambda text: text and not text.isspace()

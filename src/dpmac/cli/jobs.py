@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -72,21 +70,14 @@ class Job:
 
     def begin(self, folder: Path) -> None:
         """Make the run folder: it is there with its job, or not at all."""
-        from dpmac.privacy.chain import sync
+        from dpmac.saving.writing import whole_folder
 
-        beside = folder.absolute().parent / f".{folder.name}.{os.getpid()}.part"
-        try:
-            beside.mkdir(parents=True)
+        with whole_folder(folder.absolute()) as beside:
             self.save(beside)
-            beside.rename(folder)
-        except BaseException:
-            shutil.rmtree(beside, ignore_errors=True)
-            raise
-        sync(folder.absolute().parent)
 
     def save(self, folder: Path) -> None:
         """Write ``job.json``."""
-        from dpmac.tables.files import whole_file
+        from dpmac.files import whole_file
 
         with whole_file(folder / JOB) as handle:
             handle.write(json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n")

@@ -36,8 +36,9 @@ def predict(
       dpmac predict runs/first new-patients.csv --id patient --out named-predictions.csv
     """
     from dpmac.cli.scores import schema_of
+    from dpmac.files import whole_file
     from dpmac.saving import load
-    from dpmac.tables.files import csv_text, need_columns, numbers_read, read_table, whole_file
+    from dpmac.tables.files import csv_text, need_columns, numbers_read, read_table
 
     if out is not None and out.exists() and not force:
         raise ArgumentError("--out", str(out), "this file exists: give another, or --force to write over it")

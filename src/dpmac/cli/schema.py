@@ -127,11 +127,12 @@ def estimate(
     """  # noqa: E501
     from dpmac.cli.jobs import counted
     from dpmac.cli.training import check_file, check_ledger
+    from dpmac.files import whole_file
     from dpmac.privacy import Ledger, Origin
     from dpmac.randomness import noise_source
     from dpmac.tables import Schema
     from dpmac.tables.estimate import estimated_columns
-    from dpmac.tables.files import need_columns, read_table, whole_file
+    from dpmac.tables.files import need_columns, read_table
     from dpmac.training.defaults import safe_delta
 
     raw = Schema.read(schema)

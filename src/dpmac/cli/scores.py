@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from dpmac.checks import ArgumentError
+from dpmac.files import whole_file
 from dpmac.tables import Category, Number, Schema
 from dpmac.tables.columns import text_of
-from dpmac.tables.files import need_columns, rows_in, whole_file
+from dpmac.tables.files import need_columns, rows_in
 from dpmac.tables.frames import cells
 
 KEPT = "evaluation.json"

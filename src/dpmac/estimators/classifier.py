@@ -161,8 +161,9 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         Everything is checked before any privacy is spent. ``public_validation=(X, y)`` records accuracy on *public*
         rows after each epoch in ``history_``. Never pass private rows there: such metrics are outside the guarantee.
         """
-        given, y = self._checked(X, None if y is None else looked_over(y), groups)
-        y = looked_over(y)  # the schema's target, too
+        labels = None if y is None else looked_over(y)
+        given, y = self._checked(X, labels, groups)
+        y = looked_over(y) if labels is None else y  # the schema's target
         several = y.ndim == 2
         if self.loss not in ("softmax", "sigmoid"):
             raise ArgumentError("loss", self.loss, "choose 'softmax' or 'sigmoid'")

@@ -9,7 +9,7 @@ autoencoder trained by gradients here, in about a second (see reproduction/resul
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import torch
@@ -22,7 +22,7 @@ from dpmac.methods.tables import private_table
 from dpmac.nets.fronts import Front
 from dpmac.privacy import GramPart, Ledger, OuterPart, Part, Partition, PerLayerClip, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.origin import check_origin
+from dpmac.privacy.origin import Origin
 from dpmac.privacy.query import Answer
 from dpmac.randomness import NoiseSource
 
@@ -97,7 +97,6 @@ class ClosedForm:
         raw = private_table("x", x)
         if isinstance(self.front, Front):
             self.front.shape_after(raw.shapes[0])
-        check_origin(ledger, front=self.front)
         table = raw if self.front is None else raw.behind(self.front)
         method = DPPCA(self.code, first, radius=RADIUS * self.norm, normalise=self.normalise)
         pca = method.fit(table, source.spawn("pca"), ledger)
@@ -115,7 +114,8 @@ class ClosedForm:
             ledger=ledger,
         )
         decoder = self._solve(model, answer, table.n, source.spawn("simulated codes"))
-        return ClosedFormAutoencoder(self, pca, frequency, phase, decoder)
+        known = replace(pca, origin=Origin.of(ledger))  # this release, too
+        return ClosedFormAutoencoder(self, known, frequency, phase, decoder)
 
     def query(self, model: ClosedFormAutoencoder) -> Query:
         """The slope of the output layer at 0, on the hidden features of the code: each example's part clipped.

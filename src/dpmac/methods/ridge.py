@@ -11,7 +11,6 @@ from dpmac.methods.tables import check_table
 from dpmac.nets.fronts import Front
 from dpmac.nets.layers import with_one
 from dpmac.privacy import GramPart, JointClip, Ledger, OuterPart, Part, Partition, PrivateRows, Query, release
-from dpmac.privacy.origin import check_origin
 from dpmac.randomness import NoiseSource
 
 LABEL = "sufficient statistics"
@@ -37,7 +36,6 @@ def linear_classifier(
     raw = x if isinstance(x, PrivateRows) else _table(x, labels)
     if len(raw.shapes) != 2:
         raise ArgumentError("x", f"{len(raw.shapes)} columns", "give rows and labels")
-    check_origin(ledger, front=front)
     table = raw if front is None else raw.behind(front)
     query = statistics(table.shapes[0][0] + 1, table.shapes[1][0])
     answer = release(table.everything(), query, noise_multiplier=noise_multiplier, source=source, ledger=ledger)

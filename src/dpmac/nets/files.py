@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,25 +12,20 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.files import whole_file
 
 
 def write_tensors(path: str | Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Write ``tensors`` under a JSON ``header``, which names its format under "format"; all of it or nothing.
 
-    The file is written beside its place under a name of ours, so that whoever was killed at it can be tidied up after
-    (safetensors' own writer takes a name that nobody knows).
+    By our own hand: safetensors' writer takes a name that nobody knows, so nobody could tidy up after a kill.
     """
     from safetensors.torch import save
 
     kept = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     kept = kept or {"nothing": torch.zeros(0)}  # a file of no tensors has no header either
-    place = Path(path)
-    part = place.with_name(f".{place.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(save(kept, metadata={"dpmac": json.dumps(header)}))
-        part.replace(place)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(path, "wb") as handle:
+        handle.write(save(kept, metadata={"dpmac": json.dumps(header)}))
 
 
 def read_tensors(path: str | Path, known: str, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dpmac.checks import ArgumentError
+from dpmac.files import sync
 from dpmac.privacy import witness
 
 FORMAT, OLD_FORMAT = "dpmac-ledger-2", "dpmac-ledger-1"
@@ -235,14 +236,3 @@ def _locked(handle: BinaryIO | Any) -> Iterator[None]:
         return
     fcntl.flock(handle, fcntl.LOCK_EX)  # given back when the file is closed
     yield
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or a folder's list of names where the system can, is on the disk."""
-    if path.is_dir() and os.name != "posix":
-        return
-    handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -20,7 +20,6 @@ than those of as many rows as there are spots, which is what ``bounds.SLACK`` co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpmac.cells import flat, is_missing
 from dpmac.checks import ArgumentError, integer
 from dpmac.randomness import NoiseSource
 
@@ -58,7 +58,7 @@ class Persons:
         """
         fix = f"give the number of rows that a person brings at most, from 1 to {MOST}"
         most = integer("max_rows", max_rows, fix, low=1, high=MOST)
-        codes, count = _codes(_flat(ids))
+        codes, count = _codes(flat(ids, "groups", _FIX))
         starts = torch.zeros(count + 1, dtype=torch.int64)
         starts[1:] = torch.bincount(codes, minlength=count).cumsum(dim=0)
         return cls(torch.argsort(codes, stable=True), starts, most, name or _name_of(ids))
@@ -150,44 +150,15 @@ def _codes(ids: Array) -> tuple[Tensor, int]:
 
 
 def _missing(ids: Array) -> Array:
-    """Where there is no id: None, NaN, a missing cell of pandas, an empty text (as of a CSV file)."""
+    """Where there is no id; of an id of several parts, where any of them is missing."""
     if ids.dtype.kind in "fcmM":
         return np.asarray(np.isnat(ids) if ids.dtype.kind in "mM" else np.isnan(ids))
     if ids.dtype.kind in "US":
-        return np.asarray(np.char.str_len(ids) == 0)
+        return np.asarray(np.char.str_len(np.char.strip(ids)) == 0)
     if ids.dtype != object:
         return np.zeros(ids.shape, dtype=bool)
-    return np.fromiter((_is_missing(one) for one in ids), dtype=bool, count=len(ids))
-
-
-def _is_missing(one: Any) -> bool:
-    if one is None or type(one).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(one, tuple):
-        return any(map(_is_missing, one))
-    try:
-        return bool(one != one) or (isinstance(one, str) and not one)  # what is not a number, of whatever kind
-    except (TypeError, ValueError):
-        return False
-
-
-def _flat(ids: Any) -> Array:
-    """The ids as an array, each kept as what it is."""
-    if isinstance(ids, Tensor):
-        return np.asarray(ids.detach().cpu().numpy())
-    if isinstance(ids, str | bytes) or not (hasattr(ids, "__array__") or isinstance(ids, Iterable)):
-        raise ArgumentError("groups", ids, _FIX)
-    if isinstance(ids, np.ma.MaskedArray):
-        whole = np.array(ids.data, dtype=object)
-        whole[np.ma.getmaskarray(ids)] = None
-        return whole
-    if hasattr(ids, "__array__"):
-        return np.asarray(ids)
-    kept = list(ids)
-    array = np.empty(len(kept), dtype=object)
-    for row, one in enumerate(kept):
-        array[row] = one
-    return array
+    parts = (one if isinstance(one, tuple) else (one,) for one in ids)
+    return np.fromiter((any(map(is_missing, few)) for few in parts), dtype=bool, count=len(ids))
 
 
 def _name_of(ids: Any) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpmac.checks import ArgumentError
+from dpmac.files import whole_file
 from dpmac.report.attack import attack_on
 from dpmac.report.markup import Markup, document, paragraph
 from dpmac.report.material import Material, material_of
 from dpmac.report.on_model import calibration_section, columns_section, head_section, scores_section
 from dpmac.report.on_privacy import attack_section, ledger_section, signal_section, spending_section, statement_section
 from dpmac.report.style import STYLE
-from dpmac.tables.files import whole_file
 
 NAME = "report.html"
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from dpmac.mac.zsteps import Z_STEPS
 from dpmac.mac.zsteps.base import ELEMENTWISE
+from dpmac.methods.histogram import Thresholds
 from dpmac.nets import ACTIVATIONS, Activation
-from dpmac.privacy import BOUNDS, EqualShares, LeastEnergy
+from dpmac.privacy import BOUNDS, EqualShares, LeastEnergy, Origin
 from dpmac.tables import Schema
 
 Array = np.ndarray[Any, Any]
@@ -41,6 +42,8 @@ def packed(value: Any) -> Any:
         return value
     if type(value) is float:
         return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, Thresholds):
+        return {"thresholds": [[packed(item) for item in value], value.origin.to_dict()]}
     if isinstance(value, tuple | list):
         items = [packed(item) for item in value]
         return items if isinstance(value, list) else {"tuple": items}
@@ -94,6 +97,11 @@ def unpacked(raw: Any, activations: Mapping[str, Activation] | None = None) -> A
             return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[content]
         case "tuple":
             return tuple(unpacked(item, activations) for item in content)
+        case "thresholds":
+            items, origin = content
+            thresholds = Thresholds(unpacked(item) for item in items)
+            thresholds.origin = Origin.from_dict(origin)
+            return thresholds
         case "dict":
             return {unpacked(key): unpacked(item, activations) for key, item in content}
         case "schema":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.chain import sync
+from dpmac.files import sync
 from dpmac.saving.manifest import FILES, NAME
 
 TAKEN = "there is something in this folder already, and nothing is written over it: give a new one"

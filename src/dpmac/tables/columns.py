@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError, number
 
 Array = np.ndarray[Any, Any]
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
-_NOTHING = {"NAType", "NaTType", "MaskedConstant"}  # pandas.NA, pandas.NaT, numpy.ma.masked, without their libraries
 
 
 @dataclass(frozen=True)
@@ -122,15 +122,6 @@ class Category:
 
 
 Column = Number | Category
-
-
-def is_missing(cell: Any) -> bool:
-    """True of None, NaN, pandas' NA and NaT, and a text of nothing but spaces."""
-    if isinstance(cell, str):
-        return not cell or cell.isspace()
-    if isinstance(cell, float | np.floating):
-        return bool(cell != cell)
-    return cell is None or type(cell).__name__ in _NOTHING
 
 
 def text_of(cell: Any) -> str:

@@ -11,15 +11,14 @@ import csv
 import gzip
 import io
 import math
-import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError
-from dpmac.tables.columns import Number, did_you_mean, is_missing
+from dpmac.tables.columns import Number, did_you_mean
 from dpmac.tables.schema import Schema
 
 Table = dict[str, list[Any]]
@@ -135,21 +134,6 @@ def _numbers(cells: list[Any]) -> list[Any]:
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def whole_file(path: str | Path) -> Iterator[IO[str]]:
-    """A text file that appears under its name only when all of it is written; an error leaves what was there."""
-    where = Path(path)
-    part = where.with_name(f".{where.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="") as handle:
-            yield handle
-            handle.flush()
-            os.fsync(handle.fileno())
-        part.replace(where)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:

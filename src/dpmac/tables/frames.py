@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmac.cells import flat
 from dpmac.checks import ArgumentError
 from dpmac.tables.columns import Array, did_you_mean
 
@@ -32,7 +33,7 @@ def cells(table: Any, names: Sequence[str]) -> dict[str, Array]:
                 raise ArgumentError("column", name, fix)
             if known.count(name) > 1:
                 raise ArgumentError("column", name, "the table has this column more than once: rename or drop one")
-        found = {name: _flat(read(name)) for name in names}
+        found = {name: flat(read(name)) for name in names}
     lengths = {name: len(column) for name, column in found.items()}
     for name, column in found.items():
         if column.ndim != 1:
@@ -74,7 +75,7 @@ def _by_place(table: Any, names: Sequence[str]) -> Iterable[Array]:
                 raise ArgumentError(f"row {place}", row, _FIX)
             if len(row) != len(names):
                 raise ArgumentError(f"row {place}", f"{len(row)} cells", wanted)
-        return [_flat([row[place] for row in table]) for place in range(len(names))]
+        return [flat([row[place] for row in table]) for place in range(len(names))]
     if not hasattr(table, "__array__") or hasattr(table, "to_frame"):  # a pandas Series is one column, not a table
         raise ArgumentError("table", type(table).__name__, _FIX)
     array = table if isinstance(table, np.ndarray) else np.asarray(table)
@@ -82,26 +83,7 @@ def _by_place(table: Any, names: Sequence[str]) -> Iterable[Array]:
         raise ArgumentError("table", f"shape {array.shape}", _FIX)
     if array.shape[1] != len(names):
         raise ArgumentError("table", f"{array.shape[1]} columns", wanted)
-    return [_flat(array[:, place]) for place in range(len(names))]
-
-
-def _flat(column: Any) -> Array:
-    """A column as an array. A list becomes an array of objects: NumPy would turn numbers beside a text into texts."""
-    if hasattr(column, "to_numpy"):  # a series in a mapping
-        column = column.to_numpy()
-    if isinstance(column, np.ma.MaskedArray):
-        whole = np.array(column.data, dtype=object)
-        whole[np.ma.getmaskarray(column)] = None
-        return whole
-    if hasattr(column, "__array__"):
-        return np.asarray(column)
-    if isinstance(column, str | bytes) or not isinstance(column, Iterable):
-        raise ArgumentError("column", column, "give a list or an array with one cell for each row")
-    kept = list(column)
-    array = np.empty(len(kept), dtype=object)
-    for row, cell in enumerate(kept):
-        array[row] = cell
-    return array
+    return [flat(array[:, place]) for place in range(len(names))]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpmac.checks import ArgumentError
+from dpmac.files import whole_file
 from dpmac.privacy.origin import PUBLIC, Origin
 from dpmac.tables.columns import Category, Column, Number, did_you_mean, text_of
 
@@ -172,8 +173,6 @@ class Schema:
 
     def save(self, path: str | Path) -> None:
         """Write the JSON file that :meth:`load` reads."""
-        from dpmac.tables.files import whole_file  # which reads tables by a schema
-
         with whole_file(path) as handle:
             handle.write(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
 

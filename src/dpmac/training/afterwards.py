@@ -14,10 +14,10 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpmac.files import whole_file
 from dpmac.nets.files import rebuilding
 from dpmac.privacy import Ledger
 from dpmac.privacy.plan import STEP
-from dpmac.tables.files import whole_file
 from dpmac.training.checkpoint import Checkpoints
 
 FORMAT = "dpmac-after-1"

@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor
 
-from dpmac.nets.activations import ACTIVATIONS
 from dpmac.nets.network import Stage
 from dpmac.privacy import PrivateRows
 from dpmac.privacy.mixing import ROWS, Trial, blamed, fault_of, trials
@@ -44,8 +43,7 @@ def check_step(step: Step, table: PrivateRows) -> None:
 def _kind(step: Step, blank: tuple[Tensor, ...]) -> tuple[Any, ...] | None:
     """What steps that compute alike have in common, where all pieces are ours; None if any is not."""
     pieces = (step.network, step.loss, step.zstep, step.expansion, step.bound, step.front)
-    acts = [stage.activation for stage in step.network.stages]
-    if not all(map(ours, pieces)) or any(act != ACTIVATIONS.get(act.name) for act in acts):
+    if not all(map(ours, pieces)):
         return None
     stages = [(repr(s.carriers), repr(s.layer), s.layer.matrix_shape, s.activation.name) for s in step.network.stages]
     rows = [(tuple(column.shape), column.dtype, column.device) for column in blank]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,9 +26,9 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
+from dpmac.files import sync
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.privacy import Ledger
-from dpmac.privacy.chain import sync
 from dpmac.randomness.streams import fresh_name
 from dpmac.training.alone import alone_with
 from dpmac.training.trees import packed, unpacked
@@ -105,13 +104,7 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         tensors: dict[str, Any] = {}
         tree = packed(state, tensors)
-        beside = self.folder / f"{NAME}.{os.getpid()}.new"
-        try:
-            write_tensors(beside, {"format": FORMAT, "state": tree, "digest": _digest(tree, tensors)}, tensors)
-            sync(beside)
-            beside.replace(self.path)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_tensors(self.path, {"format": FORMAT, "state": tree, "digest": _digest(tree, tensors)}, tensors)
         sync(self.folder)
         self._last = time.monotonic()
         self._took = self._last - start
@@ -129,7 +122,7 @@ class Checkpoints:
     def clear(self) -> None:
         """Remove the checkpoint, and the folder if nothing else is in it."""
         self._run = None
-        halves = (f"{NAME}.*.new", f".{NAME}.*.part", f".{AFTER}.*.part")  # of processes that were killed
+        halves = (f".{NAME}.*.part", f".{AFTER}.*.part")  # of processes that were killed
         for path in (self.path, self.after, *(path for name in halves for path in self.folder.glob(name))):
             path.unlink(missing_ok=True)
         self._remove_if_empty()
