@@ -180,9 +180,9 @@ def test_every_module_that_releases_is_among_the_askers(monkeypatch):
 
     def watched(*arguments):
         frame = sys._getframe(1)
-        while Path(frame.f_code.co_filename).name == "door.py" or PACKAGE not in Path(frame.f_code.co_filename).parents:
+        while (path := Path(frame.f_code.co_filename)).name in ("door.py", "world.py") or PACKAGE not in path.parents:
             frame = frame.f_back
-        seen.add(name_of(Path(frame.f_code.co_filename)))
+        seen.add(name_of(path))
         return exact(*arguments)
 
     monkeypatch.setattr(door, "_sums", watched)

@@ -31,10 +31,11 @@ def run(method, table, monkeypatch, answers=None):
     """The sums of all releases of ``method`` on ``table``; with ``answers``, those are handed out in their place."""
     tape, exact = [], door._sums
 
-    def watched(batch, query, scales, source, micro_batch):
-        totals = exact(batch, query, scales, source, micro_batch)
+    def watched(batch, query, scales, *more):
+        totals, on_grid = exact(batch, query, scales, *more)
+        assert not on_grid  # one block
         tape.append((query.label, scales, [total.clone() for total in totals]))  # the door adds its noise in place
-        return totals if answers is None else [total.clone() for total in answers[len(tape) - 1][2]]
+        return totals if answers is None else [total.clone() for total in answers[len(tape) - 1][2]], False
 
     with monkeypatch.context() as patch:
         patch.setattr(door, "_sums", watched)

@@ -14,8 +14,9 @@ MUTANTS = (
         "A sampled sum is divided by the number of rows that were really drawn.",
         "That is what a mean is. No test of ours saw it: they had unsampled batches only.",
         "privacy/door.py",
-        "float(divisor))",
-        "float(divisor) if batch._places is None else max(1.0, float((batch._rows[batch._places] >= 0).sum())))",
+        "float(divisor), on_grid)",
+        "float(divisor) if batch._places is None else "
+        "max(1.0, float((batch._rows[batch._places] >= 0).sum())), on_grid)",
         (f"{FRESH}::test_a_sampled_sum_is_divided_by_the_constant_and_not_by_the_rows_that_were_drawn",),
     ),
     Mutant(
@@ -23,13 +24,13 @@ MUTANTS = (
         "The event is written when the noise has been drawn: a crash in between loses a payment.",
         "First the work, then the books.",
         "privacy/door.py",
-        "    ledger.append(\n",
-        "    answer = perturbed(totals, query.partitions, scales, grid, source, float(divisor))\n    ledger.append(\n",
+        "        ledger.append(entry)\n        return perturbed(",
+        "        answer = perturbed(",
         (f"{DOOR}::test_the_event_is_written_before_anything_is_returned",),
         also=(
             (
-                "    return perturbed(totals, query.partitions, scales, grid, source, float(divisor))\n",
-                "    return answer\n",
+                "source, float(divisor), on_grid)\n",
+                "source, float(divisor), on_grid)\n        ledger.append(entry)\n        return answer\n",
             ),
         ),
     ),
@@ -38,8 +39,9 @@ MUTANTS = (
         "A step whose sample is empty is not recorded: nothing was used, so nothing was paid.",
         "Many a training loop skips empty batches.",
         "privacy/door.py",
-        "    ledger.append(\n",
-        "    (ledger.append if batch._places is None or len(batch._places) else repr)(\n",
+        "        ledger.append(entry)\n        return perturbed(",
+        "        (ledger.append if batch._places is None or len(batch._places) else repr)(entry)\n"
+        "        return perturbed(",
         (f"{DOOR}::test_an_empty_batch_is_pure_noise_and_is_charged",),
     ),
     Mutant(
@@ -74,7 +76,7 @@ MUTANTS = (
         "A release that protects persons is recorded as one of rows, and adds up with such.",
         "A field with a default.",
         "privacy/door.py",
-        "            unit=batch.unit,\n",
+        "        unit=batch.unit,\n",
         "",
         ("tests/privacy/test_units.py::test_a_release_writes_down_whose_privacy_it_is",),
     ),

@@ -14,10 +14,33 @@ MUTANTS = (
         "Half of the noise that the ledger says.",
         "Sensitivity 1 for rows that come or go, 2 for rows that change: a factor of 2 on the wrong side.",
         "privacy/door.py",
-        "grid = Grid.of(sigma, query.partitions)",
-        "grid = Grid.of(sigma / 2, query.partitions)",
+        "grid = Grid.of(sigma, query.partitions, batch.most)",
+        "grid = Grid.of(sigma / 2, query.partitions, batch.most)",
         (f"{DOOR}::test_noise_scale_of_every_layer_within_two_percent",),
         audit="mean",
+    ),
+    Mutant(
+        "grid-without-room-for-the-sum",
+        "The grid is as fine for many rows as for one: their sums round, by more the more there are.",
+        "Doubles are exact enough.",
+        "privacy/noise.py",
+        "        bits = min(bits, math.floor(",
+        "        bits = bits + 0 * min(bits, math.floor(",
+        (
+            "tests/privacy/test_exact_sums.py::test_the_largest_sum_there_can_be_is_a_whole_number_that_doubles_add_exactly",
+        ),
+    ),
+    Mutant(
+        "blocks-not-on-the-grid",
+        "Sums of blocks are added up as doubles, and said to be on the grid: what is below it comes out, too.",
+        "Rounding once, at the end, was right; then the end moved.",
+        "privacy/noise.py",
+        "        torch._foreach_round_(steps)\n        return steps\n",
+        "        return steps\n",
+        (
+            "tests/privacy/test_exact_sums.py::"
+            "test_one_row_moves_the_sum_on_the_grid_by_one_rounding_however_many_blocks_there_are",
+        ),
     ),
     Mutant(
         "noise-shared-between-layers",

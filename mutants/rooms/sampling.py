@@ -13,8 +13,8 @@ MUTANTS = (
         "One Poisson sample is drawn, and used again in every step.",
         "Sampling once is quicker, and every single step looks right. No test of ours saw it.",
         "privacy/private_rows.py",
-        "drawn = (self._rows, sampler.draw(),",
-        'drawn = (self._rows, self.__dict__.setdefault("_drawn", sampler.draw()),',
+        "return self._batch(places, sampler.rate,",
+        'return self._batch(self.__dict__.setdefault("_drawn", places), sampler.rate,',
         (f"{FRESH}::test_every_step_draws_its_own_sample",),
     ),
     Mutant(
@@ -22,9 +22,9 @@ MUTANTS = (
         "Every sample has the same number of rows, drawn without replacement; the account is Poisson's.",
         "What every data loader does by default.",
         "privacy/sampling.py",
-        "        starts = range(0, self.n, _CHUNK)\n",
-        "        return shuffled(self.n, self.source)[: round(self.n * self.rate)].sort().values\n"
-        "        starts = range(0, self.n, _CHUNK)\n",
+        "        starts = range(0, count, _CHUNK)\n",
+        "        return shuffled(count, self.source)[: round(count * self.rate)].sort().values\n"
+        "        starts = range(0, count, _CHUNK)\n",
         (f"{SAMPLING}::test_rows_are_equally_likely_and_independent",),
     ),
     Mutant(
@@ -32,9 +32,10 @@ MUTANTS = (
         "An empty sample is drawn again: the others are then larger than Poisson's.",
         "Nothing can be learned from an empty batch, and many a layer crashes on it.",
         "privacy/private_rows.py",
-        "drawn = (self._rows, sampler.draw(),",
+        "return self._batch(places, sampler.rate,",
         "again = (sampler.draw() for _ in range(1000))\n"
-        "        drawn = (self._rows, next((found for found in again if len(found)), sampler.draw()),",
+        "        places = places if len(places) else next(found for found in again if len(found))\n"
+        "        return self._batch(places, sampler.rate,",
         (f"{FRESH}::test_samples_are_empty_as_often_as_they_should_be",),
     ),
     Mutant(
@@ -79,9 +80,19 @@ MUTANTS = (
         "Rows are packed in order: one that comes shifts all others, and kernels round by spot.",
         "Where else would one put them? Real: two reviews broke it.",
         "privacy/sampling.py",
-        "at[shuffled(spots, source)[: len(drawn)]] = drawn",
+        "at[slice(len(drawn)) if self._places is None else shuffled(spots, source)[: len(drawn)]] = drawn",
         "at[: len(drawn)] = drawn[(drawn >= 0).any(dim=1).logical_not().long().argsort(stable=True)]",
         ("tests/privacy/test_door.py::test_a_kernel_that_rounds_by_spot_moves_no_other_row",),
+    ),
+    Mutant(
+        "all-places-packed",
+        "In a release on everything rows are packed to the front: one that goes shifts all behind it.",
+        "A blank place needs no spot.",
+        "privacy/sampling.py",
+        "        at = torch.full((spots, self.together), -1)\n",
+        "        drawn = drawn if self._places is not None else drawn[(drawn >= 0).any(dim=1)]\n"
+        "        at = torch.full((spots, self.together), -1)\n",
+        (f"{SAMPLING}::test_of_all_places_each_has_the_spot_of_its_number_whoever_else_is_there",),
     ),
     Mutant(
         "blank-places-take-spots",
@@ -124,8 +135,8 @@ MUTANTS = (
         "A blank place holds the front's answer to a row of zeros, at a weight of one.",
         "Zeros are nothing; but a front may make something of them.",
         "privacy/private_rows.py",
-        "torch.where(self._rows >= 0, torch.arange(self.n), -1)",
-        "torch.arange(self.n)",
+        "torch.where(self._rows >= 0, torch.arange(places), -1)",
+        "torch.arange(places)",
         (
             "tests/privacy/test_private_rows.py::test_deleting_a_row_leaves_every_other_rows_numbers_at_their_spots_bit_for_bit",
         ),
@@ -153,8 +164,8 @@ MUTANTS = (
         "With persons, n is the number of rows: the sampler draws rows, and a person with many is drawn more often.",
         "len(x).",
         "privacy/private_rows.py",
-        "    def n(self) -> int:\n        return len(self._rows)",
-        "    def n(self) -> int:\n        return getattr(self._rows, 'rows', len(self._rows))",
+        "tuple(world.everyone(len(self._rows)))",
+        "tuple(world.everyone(getattr(self._rows, 'rows', len(self._rows))))",
         ("tests/privacy/test_groups.py::test_persons_are_drawn_and_their_rows_are_not",),
     ),
 )

@@ -263,7 +263,8 @@ def test_a_kernel_that_rounds_by_spot_moves_no_other_row():
         return [DensePart(0.5 * signs[: len(x)] * (x == 1).double())]
 
     def sums(table):
-        return [float(go(ONE, by_spot, rows=table, sigma=0.0, source=SeededNoise(s))[0]) for s in range(60)]
+        asked = {"rows": table, "sigma": 0.0, "rate": 1.0}
+        return [float(go(ONE, by_spot, **asked, source=SeededNoise(s))[0]) for s in range(60)]
 
     table = PrivateRows(torch.tensor([2.0] + [1.0, 2.0] * 20, dtype=torch.float64)[:, None])
     assert sums(table) == sums(table.without(0))

@@ -25,8 +25,7 @@ from dpmac.privacy import (
     release,
 )
 from dpmac.privacy.bounds import KEPT, SLACK, joint_norms
-from dpmac.privacy.door import MAX_ROWS
-from dpmac.privacy.sampling import MAX_BLOCK, room_for
+from dpmac.privacy.sampling import MAX_BLOCK
 from dpmac.randomness import SeededNoise
 
 BOUNDS = [
@@ -131,8 +130,7 @@ def test_a_release_of_extreme_rows_goes_through(bound):
 
 
 def test_the_slack_that_is_checked_holds_the_rounding_of_the_largest_sum():
-    """Twice u m (8192 + m / 8192) scales for all rows that there may be room for; and room for the bounds' own."""
-    rows = max(room_for(n, MAX_ROWS / n, 2.0**-80) for n in (MAX_ROWS + 1, 2 * MAX_ROWS, 10**9, 10**12))
-    needed = 2 * 2.0**-53 * rows * (MAX_BLOCK + rows / MAX_BLOCK)
-    assert 7.7e-6 < needed < 1.0 - KEPT
+    """Twice u m (m + 2) scales for the rows of a block, the only one that differs; and room for the bounds' own."""
+    needed = 2 * 2.0**-53 * MAX_BLOCK * (MAX_BLOCK + 2)
+    assert 1.4e-8 < needed < (1.0 - KEPT) / 600
     assert KEPT - (1.0 - SLACK) > 9e-7

@@ -20,6 +20,7 @@ from dpmac.privacy import (
     door,
     parts,
 )
+from dpmac.privacy.noise import Grid
 from dpmac.privacy.parts import CHUNK, SINGLE_ROOM
 from dpmac.randomness import SeededNoise
 
@@ -53,10 +54,8 @@ def query(bound, mixed):
 
 def sums(table, made):
     scales = [p.scale for p in made.partitions]
-    return [
-        total / scale
-        for total, scale in zip(door._sums(table.everything(), made, scales, SeededNoise(1), None), scales, strict=True)
-    ]
+    totals, _ = door._sums(table.everything(), made, scales, SeededNoise(1), None, Grid(0, 0.0))
+    return [total / scale for total, scale in zip(totals, scales, strict=True)]
 
 
 def moves(kind, most, bound, mixed=False):

@@ -121,7 +121,7 @@ def test_blocks_hold_every_row_once_and_all_have_one_shape(size):
 
 def spots_of(table, keys):
     """Where each value of ``table`` lies, when the keys of the four spots are ``keys``."""
-    (((block,), _),) = table.everything().spend(4, Keys(keys))
+    (((block,), _),) = table.sample(PoissonSampler(table.n, 1.0, SystemNoise())).spend(4, Keys(keys))
     return {float(value): spot for spot, value in enumerate(block.flatten()) if value}
 
 
@@ -141,6 +141,31 @@ def test_the_spots_of_other_rows_have_the_same_law_with_and_without_a_row():
         assert collections.Counter(law(whole)) == shorter
         assert set(shorter.values()) == {2}  # 12 pairs of spots, equally likely
         assert law(whole) == law(whole.without(gone))
+
+
+def test_of_all_places_each_has_the_spot_of_its_number_whoever_else_is_there():
+    table = PrivateRows(torch.arange(1.0, 71.0)[:, None])
+    for gone in ((), (40,), (40, 0)):
+        fewer, expected = table, torch.cat([torch.arange(1.0, 71.0), torch.zeros(26)])
+        for place in gone:
+            fewer = fewer.without(place)
+            expected[place] = 0
+        blocks = [x.flatten() for (x,), _ in fewer.everything().spend(32, Keys())]  # nothing is drawn
+        assert torch.equal(torch.cat(blocks), expected)
+
+
+def test_parts_of_a_sample_are_what_one_draw_would_give_if_it_can_be_replayed():
+    whole = PoissonSampler(1000, 0.1, SeededNoise(3)).draw()
+    parts = [(0, 400), (400, 0), (400, 599), (999, 1)]
+    found = [first + PoissonSampler(1000, 0.1, SeededNoise(3)).draw(first, count) for first, count in parts]
+    assert torch.equal(torch.cat(found), whole)
+
+
+def test_a_part_that_cannot_be_replayed_is_drawn_by_itself():
+    sampler = PoissonSampler(10**12, 0.5, SystemNoise())  # all places would not fit into memory
+    counts = [len(sampler.draw(first, 1000)) for first in (0, 10**11, 10**12 - 1000)]
+    assert all(400 < count < 600 for count in counts)
+    assert sampler.draw(5, 0).shape == (0,)
 
 
 def test_the_block_size_is_the_least_that_makes_few_equal_blocks():

@@ -29,12 +29,13 @@ from dpmac.privacy.partition import Partition, promised
 from dpmac.privacy.parts import SINGLE_ROOM, Part
 
 # Shares are bounded to (1 - SLACK) of their promise, so that the rounding of a double-precision sum stays inside the
-# promise. release() sums blocks of at most 8192 rows; two sums over neighbouring tables of m rows then differ by at
-# most the exact difference plus 2 u m (8192 + m / 8192) scales, u = 2**-53. (A block's sum is off by 8192 u times the
-# lengths in it, m in all; each of m / 8192 additions of blocks by u times what is there, m at most; all of it twice.)
-# That is 7.71e-6 for the four million rows that a release may expect, and 7.75e-6 with the room for a large sample.
-# The release checks every row against KEPT. What is between KEPT and 1 - SLACK is for the rounding of the bounds
-# themselves: a norm of d numbers, a factor and their product are off by (d + 8) u, below 1e-6 for d up to 10^9.
+# promise. release() sums blocks of at most 8192 rows, puts each block's sum on a grid, and adds those exactly
+# (dpmac.privacy.noise). Two neighbouring tables differ in one block, whose sums then differ by at most the exact
+# difference plus 2 u m (m + 2) scales, u = 2**-53, for its m rows: each is off by m u times the lengths in it, m at
+# most, where it is added up, and by two roundings more on its way to the grid. That is 1.5e-8 for 8192 rows, whatever
+# the table has; the release checks every row against KEPT, which leaves 600 times as much. What is between KEPT and
+# 1 - SLACK is for the rounding of the bounds themselves: a norm of d numbers, a factor and their product are off by
+# (d + 8) u, below 1e-6 for d up to 10^9.
 SLACK = 1e-5
 KEPT = 1.0 - 0.9 * SLACK
 

@@ -11,7 +11,9 @@ persons and their number is public (:mod:`dpmac.privacy.groups`).
 2. The bound keeps its promise; this is checked here, on every row, before anything is charged or released.
 
 Floating point. Sums are made over blocks of bounded length, and the bounds leave room for their rounding (see
-``bounds.SLACK`` and, for single precision, ``parts.SINGLE_ROOM``). A row's own numbers are rounded too, and matrix
+``bounds.SLACK`` and, for single precision, ``parts.SINGLE_ROOM``); the sums of blocks are added up exactly
+(:mod:`dpmac.privacy.noise`), and so are those of several processes that hold parts of one table
+(:mod:`dpmac.privacy.world`). A row's own numbers are rounded too, and matrix
 kernels round by shape and by spot: a row that moved because another came or went could change, by much where it sits on
 a discontinuity (ReLU's f' at 0, a row scaled to length 1). So nothing is ever computed on a whole table whose shape its
 rows could change: fronts, coordinates and parts are computed in blocks of public shape, at spots drawn at random by a
@@ -45,10 +47,11 @@ from dpmac.privacy.positions import PositionPart
 from dpmac.privacy.precision import full_precision
 from dpmac.privacy.query import Query
 from dpmac.privacy.recording import Sums, Work
-from dpmac.privacy.sampling import MAX_BLOCK, Batch, Columns, Take, block_size
+from dpmac.privacy.sampling import MAX_BLOCK, Batch, Take, block_size
+from dpmac.privacy.store import Columns
 from dpmac.randomness import NoiseSource
 
-MAX_ROWS = 4_000_000  # expected rows in a release: the rounding argument in bounds.SLACK counts on it
+MAX_ROWS = 2**28  # expected rows in a release: with noise of any use, their sum has room on the grid
 LEAST = 1e-20  # a scale below which sums are made in double precision whatever the parts are: underflow is absolute
 PART_TYPES = (OuterPart, DensePart, GramPart, PositionPart)
 
@@ -81,32 +84,46 @@ def release(
     """
     sigma = check_multiplier(noise_multiplier)
     scales = _checked_scales(query.partitions, sigma)
-    grid = Grid.of(sigma, query.partitions)
     _check_arguments(batch, divisor, micro_batch)
+    grid = Grid.of(sigma, query.partitions, batch.most)
     ledger.check_unit(batch.unit)
     if batch.origin:
         check_origin(ledger, front=batch)
-    with full_precision():
-        totals = _sums(batch, query, scales, source, micro_batch)
-    ledger.append(
-        Entry(
-            label=query.label,
-            noise_multiplier=sigma,
-            sample_rate=batch.sample_rate,
-            overflow=batch.overflow,
-            seeded=source.seeded or batch.seeded,
-            scales={p.name: scale for p, scale in zip(query.partitions, scales, strict=True)},
-            unit=batch.unit,
-        )
+    entry = Entry(
+        label=query.label,
+        noise_multiplier=sigma,
+        sample_rate=batch.sample_rate,
+        overflow=batch.overflow,
+        seeded=source.seeded or batch.seeded,
+        scales={p.name: scale for p, scale in zip(query.partitions, scales, strict=True)},
+        unit=batch.unit,
     )
-    return perturbed(totals, query.partitions, scales, grid, source, float(divisor))
+
+    def summed(everywhere: bool) -> tuple[list[Tensor], bool]:
+        with full_precision():
+            return _sums(batch, query, scales, source, micro_batch, grid, everywhere)
+
+    def paid(totals: list[Tensor], on_grid: bool) -> dict[str, Tensor]:
+        ledger.append(entry)
+        return perturbed(totals, query.partitions, scales, grid, source, float(divisor), on_grid)
+
+    return batch.world.released(summed, paid, lambda: ledger.append(entry), query.partitions)
 
 
 def _sums(
-    batch: Batch, query: Query, scales: Sequence[float], source: NoiseSource, micro_batch: int | None
-) -> list[Tensor]:
-    """Exact sums of the checked parts, in blocks of at most MAX_BLOCK rows whatever the micro-batch is."""
+    batch: Batch,
+    query: Query,
+    scales: Sequence[float],
+    source: NoiseSource,
+    micro_batch: int | None,
+    grid: Grid,
+    everywhere: bool = False,
+) -> tuple[list[Tensor], bool]:
+    """Sums of the checked parts over blocks of at most MAX_BLOCK rows, added up on the grid.
 
+    One block's sums are left as they are, unless those of other processes will be added to them (``everywhere``);
+    whether they are on the grid comes beside them.
+    """
     on_gpu = batch.device.type == "cuda"  # where every block costs launches
     size = block_size(batch.capacity, MAX_BLOCK if on_gpu and micro_batch is None else micro_batch, batch.together)
     totals: list[Tensor] | None = None
@@ -117,8 +134,8 @@ def _sums(
     if query.reads is not None and batch.steady and on_gpu:
         work = partial(query.recording.sums, work, query.reads)
     for columns, *spots in batch.spend(size, source.spawn("places"), take=lambda *where: where):
-        if filled + size > MAX_BLOCK:
-            totals, block, filled = _added(totals, block), None, 0
+        if filled + size > MAX_BLOCK and block is not None:
+            totals, block, filled = _added(totals, grid.rounded(block, scales)), None, 0
         more, fine = work(columns, *spots)
         kept.append(fine)
         block = _added(block, more)
@@ -128,9 +145,12 @@ def _sums(
             f"an example exceeds the bound promised for {[p.name for p in query.partitions]}; nothing was released. "
             "This is a bug in the bound, not in your data: please report it"
         )
-    sums = _added(totals, block)
-    assert sums is not None  # a batch has one block at least
-    return sums
+    assert block is not None  # a batch has one block at least
+    if totals is None and not everywhere:
+        return block, False
+    sums = _added(totals, grid.rounded(block, scales))
+    assert sums is not None
+    return sums, True
 
 
 def _block_sums(query: Query, scales: Sequence[float], take: Take, columns: Columns, row_at: Tensor) -> Sums:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -182,6 +182,13 @@ class Ledger:
             except (KeyError, TypeError, AttributeError, ValueError) as error:
                 raise ValueError(f"{path}, line {place}: not a ledger entry ({error})") from error
         ledger._file = file
+        return ledger
+
+    @classmethod
+    def of(cls, entries: Sequence[Mapping[str, Any]], data_set: str = "") -> Ledger:
+        """A ledger in memory that holds these already: for a process that does not keep the file."""
+        ledger = cls(data_set=data_set)
+        ledger._entries = [Entry.from_dict(dict(entry)) for entry in entries]
         return ledger
 
     @classmethod

@@ -2,20 +2,24 @@
 
 Every partition i has a grid of g * scale_i, and the noise's deviation is 2**bits grid steps in all of them. A release
 
-1. rounds the sum to whole numbers of grid steps;
-2. adds whole numbers drawn independently of it, with exactly the law of round(2**bits N), N from N(0, 1)
+1. rounds the sum of every block of rows to whole numbers of grid steps (:meth:`Grid.rounded`);
+2. adds them up, exactly: whole numbers below 2**52 are doubles, in whatever order and in however many processes;
+3. adds whole numbers drawn independently of them, with exactly the law of round(2**bits N), N from N(0, 1)
    (:mod:`dpmac.randomness.rounded`);
-3. turns them into the partition's units.
+4. turns them into the partition's units.
 
 Rounding commutes with whole numbers: k + round(x) = round(k + x). So what is released is round(k + 2**bits N), a
-function of the *real* Gaussian mechanism on k, the rounded sum, and nothing below the grid is ever seen. What a row can
-do to k: rounding moves every coordinate by half a step at most, so of two neighbouring sums, in scales, the distance
-grows from 1 to at most 1 + g sqrt(D) over all D coordinates together. The deviation in scales, 2**bits g, is the noise
-multiplier times that: this is what :meth:`Grid.of` solves for, rounded up, so the multiplier in the ledger is true.
+function of the *real* Gaussian mechanism on k, the sum of the rounded sums, and nothing below the grid is ever seen.
+What a row can do to k: it stands in one block, and no other block's sum depends on it. Rounding moves every coordinate
+of that block's sum by half a step at most, so of two neighbouring ones, in scales, the distance grows from 1 to at most
+1 + g sqrt(D) over all D coordinates together, and k moves by just that. The deviation in scales, 2**bits g, is the
+noise multiplier times that: this is what :meth:`Grid.of` solves for, rounded up, so the multiplier in the ledger is
+true.
 
-Arithmetic in doubles. Multiplying a sum by the steps in one scale is one rounding more, 2 u m scales for m rows, for
-which ``bounds.SLACK`` has room. A double is rounded to a whole number exactly, however large it is. The addition gives
-the double next to the exact k + n, which is a function of it; so are the units, the divisor and the transpose.
+Arithmetic in doubles. Multiplying a block's sum by the steps in one scale is one rounding more, 2 u m scales for its m
+rows, for which ``bounds.SLACK`` has room. A double is rounded to a whole number exactly. The grid is so coarse that the
+largest sum there can be is below 2**51 steps: no addition of sums rounds. That of the noise gives the double next to
+the exact k + n, which is a function of it; so are the units, the divisor and the transpose.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from dpmac.privacy.partition import Partition
 from dpmac.randomness import NoiseSource
 
 FEWEST, USUAL, MOST = 20, 30, 48  # bits: steps in the noise's deviation; beyond USUAL, exact draws grow dear
+EXACT = 2.0**52  # whole numbers below it, and their sums, are doubles
 _FINE, _COARSE = 11, 7  # the grid widens the noise by 2**-11 at most, and 2**-7 where that would take more than USUAL
 _CACHED = 1 << 16  # numbers that a core perturbs at a time, from the draw to the grid: its cache holds them
 _UP = 1.0 + 2.0**-40  # far above the rounding of the few operations that make a grid
@@ -45,10 +50,12 @@ class Grid:
     step: float
 
     @classmethod
-    def of(cls, noise_multiplier: float, partitions: Sequence[Partition]) -> Grid:
+    def of(cls, noise_multiplier: float, partitions: Sequence[Partition], rows: float = 1.0) -> Grid:
         """The grid for noise of at least ``noise_multiplier`` times the sensitivity of what lies on it.
 
-        With D coordinates, 2**bits step >= noise_multiplier (1 + step sqrt(D)). A multiplier of 0 has no grid: step 0.
+        With D coordinates, 2**bits step >= noise_multiplier (1 + step sqrt(D)). ``rows`` is how many rows' shares are
+        added up at most, none longer than a scale: their sum stays below EXACT steps. A multiplier of 0 has no grid:
+        step 0.
         """
         if noise_multiplier == 0:
             return cls(0, 0.0)
@@ -58,7 +65,19 @@ class Grid:
         if bits > MOST:
             fix = f"give at most {2.0 ** (MOST - _COARSE):.3g} over the square root of the number of coordinates"
             raise ArgumentError("noise_multiplier", noise_multiplier, fix)
+        bits = min(bits, math.floor(math.log2(EXACT * noise_multiplier / (2.0 * rows))))  # twice: halves of steps, too
+        if bits < exponent + _COARSE:
+            fix = "so many rows and so little noise leave no room for exact sums: sample fewer, or add more noise"
+            raise ArgumentError("batch", f"room for {rows:.3g} rows", fix)
         return cls(bits, noise_multiplier * 2.0**-bits / (1.0 - reach * 2.0**-bits) * _UP)
+
+    def rounded(self, sums: Sequence[Tensor], scales: Sequence[float]) -> list[Tensor]:
+        """Sums of a block as whole numbers of steps, in new memory; as they are without a grid."""
+        if self.step == 0.0:
+            return list(sums)
+        steps = _in_steps(sums, [self.step * scale for scale in scales])
+        torch._foreach_round_(steps)
+        return steps
 
 
 def perturbed(
@@ -68,11 +87,14 @@ def perturbed(
     grid: Grid,
     source: NoiseSource,
     divisor: float,
+    on_grid: bool = False,
 ) -> dict[str, Tensor]:
     """The totals on the ``grid`` with fresh noise, over ``divisor``, under their partitions' names.
 
-    Totals on the CPU are overwritten. For symmetric matrices the noise is (N + N^T) / 2 with N independent in every
-    coordinate: a function of ``total + N``, so no less private, with half the variance off the diagonal.
+    ``on_grid`` says that they are whole numbers of its steps already (:meth:`Grid.rounded`); else they are one block's,
+    and are rounded here, as each piece is in the cache. Totals on the CPU are overwritten. For symmetric matrices the
+    noise is (N + N^T) / 2 with N independent in every coordinate: a function of ``total + N``, so no less private, with
+    half the variance off the diagonal.
     """
     if grid.step == 0.0:
         return {p.name: total / divisor for p, total in zip(partitions, totals, strict=True)}
@@ -80,19 +102,24 @@ def perturbed(
     units = [grid.step * scale for scale in scales]
     in_place = noisy[0].device.type == "cpu"  # elsewhere the sums may lie where the next ones will be made
     if not in_place:
-        noisy = list(torch._foreach_mul(noisy, [1.0 / unit for unit in units]))
+        noisy = [total.clone() for total in noisy] if on_grid else _in_steps(noisy, units)
     lots = list(_lots([total.view(-1) for total in noisy]))
     drawn = source.steps([sum(map(len, pieces)) for pieces, _ in lots], grid.bits, totals[0].device)
     for (pieces, which), steps in zip(lots, drawn, strict=True):
-        if in_place:
+        if in_place and not on_grid:
             torch._foreach_mul_(pieces, [1.0 / units[i] for i in which])
-        torch._foreach_round_(pieces)
+        if not on_grid:
+            torch._foreach_round_(pieces)
         torch._foreach_add_(pieces, torch.split(steps, [len(piece) for piece in pieces]))
         torch._foreach_mul_(pieces, [units[i] / divisor for i in which])
     return {
         p.name: (total + total.transpose(-1, -2)) / 2 if p.symmetric else total
         for p, total in zip(partitions, noisy, strict=True)
     }
+
+
+def _in_steps(sums: Sequence[Tensor], units: Sequence[float]) -> list[Tensor]:
+    return list(torch._foreach_mul(list(sums), [1.0 / unit for unit in units]))
 
 
 def _lots(flat: Sequence[Tensor]) -> Iterator[tuple[list[Tensor], list[int]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -11,7 +12,9 @@ from dpmac.checks import ArgumentError
 from dpmac.privacy.groups import USUAL, Persons
 from dpmac.privacy.mixing import ROWS, check_apart
 from dpmac.privacy.origin import PUBLIC, Origin, origin_of
-from dpmac.privacy.sampling import MULTIPLE, Batch, Columns, Map, PoissonSampler, block_size, gathered
+from dpmac.privacy.sampling import MULTIPLE, Batch, Map, PoissonSampler, block_size, gathered
+from dpmac.privacy.store import Ahead, Columns, Store
+from dpmac.privacy.world import ALONE, World
 
 
 class PrivateRows:
@@ -20,15 +23,26 @@ class PrivateRows:
     It has ``n`` places, a public number; a place holds a row or is blank (:meth:`without`). With ``groups``, an id for
     each row, a place is a person's: it holds all rows with that person's id, of which a release takes ``max_rows`` at
     most, and n is the number of persons (:mod:`dpmac.privacy.groups`). The number of rows is then private.
+
+    In place of columns there may be one :class:`~dpmac.privacy.store.Store`, of rows that are not in memory. With a
+    ``world`` of several processes the rows are this one's part of the table, and n counts the places of all; a person's
+    rows must then all be in one part.
     """
 
-    def __init__(self, *columns: Tensor, groups: Any = None, max_rows: int = USUAL) -> None:
+    def __init__(
+        self, *columns: Tensor | Store, groups: Any = None, max_rows: int = USUAL, world: World = ALONE
+    ) -> None:
         if not columns:
             raise ArgumentError("columns", columns, "give at least one tensor with a row per example")
         lengths = [len(column) for column in columns]
         if len(set(lengths)) != 1:
             raise ArgumentError("columns", lengths, "every column needs the same number of rows")
-        self._columns = columns
+        tensors = tuple(column for column in columns if isinstance(column, Tensor))
+        if len(tensors) < len(columns) and len(columns) > 1:
+            raise ArgumentError("columns", columns, "a store has all columns: give it alone")
+        self._columns: Columns | Ahead = tensors or Ahead(columns[0])  # type: ignore[arg-type]
+        self._kinds = tensors[:] if tensors else columns[0].blank  # type: ignore[union-attr]
+        self._device: torch.device = self._kinds[0].device
         self._rows: Tensor | Persons = torch.arange(lengths[0])  # the row at every place, -1 for none
         self._front: Map | None = None
         self.origin = PUBLIC  # the releases that have shaped a front which the rows are behind
@@ -38,32 +52,44 @@ class PrivateRows:
                 raise ArgumentError(
                     "groups", f"{self._rows.rows} ids", f"there are {lengths[0]} rows: give one for each"
                 )
+        self.world = world
+        self._shards = tuple(world.everyone(len(self._rows)))  # places in every process
 
     @property
     def n(self) -> int:
-        return len(self._rows)
+        return sum(self._shards)
+
+    @property
+    def stored(self) -> bool:
+        """Whether the rows are fetched from somewhere, rather than in memory."""
+        return isinstance(self._columns, Ahead)
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """The shape of one row of every column: public."""
-        shapes = [tuple(column.shape[1:]) for column in self._columns]
+        shapes = [tuple(column.shape[1:]) for column in self._kinds]
         if self._front is not None:
             with torch.no_grad():
-                shapes[0] = tuple(self._front(self._columns[0].new_zeros(MULTIPLE, *shapes[0])).shape[1:])
+                shapes[0] = tuple(self._front(self._zeros(MULTIPLE)[0]).shape[1:])
         return shapes
 
     def blank(self, count: int) -> Columns:
         """``count`` rows of zeros in every column, of the shapes and kinds that a query gets: public."""
-        first, *others = (column.new_zeros(count, *column.shape[1:]) for column in self._columns)
+        first, *others = self._zeros(count)
         return (first if self._front is None else self._front(first), *others)
+
+    def _zeros(self, count: int) -> list[Tensor]:
+        return [torch.zeros(count, *kind.shape[1:], dtype=kind.dtype, device=self._device) for kind in self._kinds]
 
     @property
     def device(self) -> torch.device:
-        return self._columns[0].device
+        return self._device
 
     def to(self, device: torch.device) -> PrivateRows:
-        """The table on another device."""
-        table = self._with(tuple(column.to(device) for column in self._columns), self._rows)
+        """The table on another device. Rows that are fetched will be put there block by block."""
+        columns = self._columns
+        table = self._with(tuple(c.to(device) for c in columns) if isinstance(columns, tuple) else columns, self._rows)
+        table._device = device
         front, home = self._front, self.device
         if front is not None and home != device:
             table._front = lambda rows: front(rows.to(home)).to(device)
@@ -73,16 +99,22 @@ class PrivateRows:
         """A fresh Poisson sample, carrying the sampler's rate."""
         if sampler.n != self.n:
             raise ArgumentError("sampler.n", sampler.n, f"the table has {self.n} places: build the sampler for them")
-        drawn = (self._rows, sampler.draw(), sampler.rate, sampler.source.seeded, sampler.overflow)
-        return Batch(self._columns, *drawn, self._front, self.origin)
+        places = sampler.draw(sum(self._shards[: self.world.rank]), self._shards[self.world.rank])
+        return self._batch(places, sampler.rate, sampler.source.seeded, sampler.overflow)
 
     def everything(self) -> Batch:
         """All rows, unsampled (rate 1): for one-shot releases such as DP-PCA."""
-        return Batch(self._columns, self._rows, None, 1.0, seeded=False, front=self._front, origin=self.origin)
+        return self._batch(None, 1.0, seeded=False)
+
+    def _batch(self, places: Tensor | None, rate: float, seeded: bool, overflow: float = 0.0) -> Batch:
+        drawn = self._columns, self._rows, places, rate, seeded, overflow
+        return Batch(*drawn, self._front, self.origin, self._device, self.world, self._shards)
 
     def without(self, place: int) -> PrivateRows:
         """The neighbouring table: the row at ``place``, or all rows of the person there, deleted from every column, and
         the place left blank; n stays."""
+        if not isinstance(self._columns, tuple):
+            raise TypeError("rows of a store stay where they are: build the neighbour's store")
         if isinstance(self._rows, Persons):
             others, kept = self._rows.without(place)
             return self._with(_kept(self._columns, kept), others)
@@ -99,28 +131,31 @@ class PrivateRows:
         For a front that is dear: the rows go through it in blocks of one public shape, each at its own place, and a
         blank place holds zeros there. So the row that comes or goes finds every other row's numbers as they were,
         bit for bit, exactly as if the front were applied anew in every release. What comes out is as private as what
-        went in, and stays inside. Rows of persons have no place of their own, and their number is private: there the
-        front is applied to every block of every release, as if it were part of the query. What has shaped the front
-        goes with the table: a release into a ledger that does not hold it is refused.
+        went in, and stays inside. Rows of persons have no place of their own, and their number is private, and rows of
+        a store are not in memory: there the front is applied to every block of every release, as if it were part of the
+        query. What has shaped the front goes with the table: a release into a ledger that does not hold it is refused.
         """
         check_apart("front", front, self.blank(ROWS)[:1])
-        if isinstance(self._rows, Persons):
+        if isinstance(self._rows, Persons) or not isinstance(self._columns, tuple):
             first, table = self._front, self._with(self._columns, self._rows)
             table._front = front if first is None else lambda rows: front(first(rows))
             table.origin = Origin.together(self.origin, origin_of(front))
             return table
-        size = block_size(self.n, None)
-        padded = torch.cat([self._rows, torch.full((-self.n % size,), -1)]).unsqueeze(1).to(self.device)
+        places = len(self._rows)
+        size = block_size(places, None)
+        padded = torch.cat([self._rows, torch.full((-places % size,), -1)]).unsqueeze(1).to(self.device)
         blocks = [front(gathered(self._columns[:1], at)[0][0]) for at in torch.split(padded, size)]
-        inputs = torch.cat(blocks)[: self.n]
-        others = gathered(self._columns[1:], padded[: self.n])[0]
-        table = self._with((inputs, *others), torch.where(self._rows >= 0, torch.arange(self.n), -1))
+        inputs = torch.cat(blocks)[:places]
+        others = gathered(self._columns[1:], padded[:places])[0]
+        table = self._with((inputs, *others), torch.where(self._rows >= 0, torch.arange(places), -1))
         table.origin = Origin.together(self.origin, origin_of(front))
         return table
 
-    def _with(self, columns: Columns, rows: Tensor | Persons) -> PrivateRows:
-        table = PrivateRows(*columns)
-        table._rows, table._front, table.origin = rows, self._front, self.origin
+    def _with(self, columns: Columns | Ahead, rows: Tensor | Persons) -> PrivateRows:
+        table = copy.copy(self)
+        table._columns, table._rows = columns, rows
+        if isinstance(columns, tuple):
+            table._kinds, table._device = columns, columns[0].device
         return table
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from dpmac.privacy.sampling import Columns
+from dpmac.privacy.store import Columns
 
 Sums = tuple[list[Tensor], Tensor]  # of every partition, and whether all rows keep the promise
 Work = Callable[..., Sums]  # of a table's columns, and of one or more tensors that say what of them stands at the spots

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ from torch import Tensor
 
 from dpmac.checks import integer, number
 from dpmac.privacy.groups import ROW, Persons
+from dpmac.privacy.store import Ahead, Columns, Fetched
+from dpmac.privacy.world import ALONE, World
 from dpmac.randomness import NoiseSource, SystemNoise, shuffled
 
 if TYPE_CHECKING:
@@ -34,7 +37,6 @@ USUAL_BLOCK = 4096  # unless another number is asked for: what caches hold is qu
 NO_ROOM = 2.0**-80  # the chance that a sample finds no room, unless a plan sets more of its delta aside
 MULTIPLE = 32  # rows of a block come in multiples of it: matrix kernels have no remainders to treat apart
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
-Columns = tuple[Tensor, ...]
 Take = Callable[[Columns, Tensor], tuple[Columns, Tensor]]  # a table's columns, a block's rows in them -> the block
 Map = Callable[[Tensor], Tensor]
 
@@ -62,10 +64,22 @@ class PoissonSampler:
         overflow = number("overflow", self.overflow, fix, low=2.0**-200, high=2.0**-10)
         object.__setattr__(self, "overflow", 0.0 if rate == 1 else overflow)
 
-    def draw(self) -> Tensor:
-        """Sorted places of one fresh Poisson sample."""
-        starts = range(0, self.n, _CHUNK)
-        return torch.cat([start + self._standing(min(_CHUNK, self.n - start)) for start in starts])
+    def draw(self, first: int = 0, count: int | None = None) -> Tensor:
+        """Sorted places of one fresh Poisson sample; or those among ``count`` from ``first`` on, counted from there.
+
+        A part is drawn by itself, as independently of all others as places are. Only a seeded source draws all places
+        and keeps the part, so that several processes draw what one would.
+        """
+        last = self.n if count is None else first + count
+        if last - first == self.n or not self.source.seeded:
+            return self._drawn(last - first)
+        places = self._drawn(self.n)
+        return places[(places >= first) & (places < last)] - first
+
+    def _drawn(self, count: int) -> Tensor:
+        starts = range(0, count, _CHUNK)
+        found = [start + self._standing(min(_CHUNK, count - start)) for start in starts]
+        return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64)
 
     def _standing(self, count: int) -> Tensor:
         if type(self.source) is SystemNoise:  # quicker, and by no more than 2**-69 different
@@ -81,7 +95,7 @@ class Batch:
 
     def __init__(
         self,
-        columns: tuple[Tensor, ...],
+        columns: Columns | Ahead,
         rows: Tensor | Persons,
         places: Tensor | None,
         sample_rate: float,
@@ -89,17 +103,22 @@ class Batch:
         overflow: float = 0.0,
         front: Map | None = None,
         origin: Origin | None = None,
+        device: torch.device | None = None,
+        world: World = ALONE,
+        shards: tuple[int, ...] | None = None,
     ) -> None:
         self._columns, self._rows, self._places, self._spent = columns, rows, places, False
-        self._front = front  # of a table of persons, applied to every block anew
+        self._front = front  # of rows that did not go through it beforehand: applied to every block anew
         self.origin = origin  # what has shaped the rows' front
         self.sample_rate, self.overflow = sample_rate, overflow
         self.seeded = seeded  # amplification by sampling needs a sample that nobody can replay
-        self.expected_rows = sample_rate * len(rows) * self.together  # public, unlike the number of rows really drawn
-
-    @property
-    def device(self) -> torch.device:
-        return self._columns[0].device
+        self.world = world
+        self._shards = (len(rows),) if shards is None else shards  # places in every process
+        self.expected_rows = sample_rate * sum(self._shards) * self.together  # public, unlike what was really drawn
+        self.device = columns[0].device if isinstance(columns, tuple) else device or torch.device("cpu")
+        self._coming: Future[Fetched] | None = None
+        if isinstance(columns, Ahead) and places is not None and not isinstance(rows, Persons):
+            self._coming = columns.fetch(rows[places])  # meanwhile, another batch may be at work
 
     @property
     def together(self) -> int:
@@ -113,13 +132,18 @@ class Batch:
 
     @property
     def capacity(self) -> int:
-        """Rows there is room for, a public number; see :func:`room_for`."""
+        """Rows there is room for in this process, a public number; see :func:`room_for`."""
         return self.together * room_for(len(self._rows), self.sample_rate, self.overflow)
 
     @property
+    def most(self) -> int:
+        """Rows there is room for in all processes together: public."""
+        return self.together * sum(room_for(count, self.sample_rate, self.overflow) for count in self._shards)
+
+    @property
     def steady(self) -> bool:
-        """Whether :meth:`take` does nothing but fetch rows."""
-        return self._front is None
+        """Whether :meth:`take` does nothing but fetch rows, always from the same memory."""
+        return self._front is None and isinstance(self._columns, tuple)
 
     @torch.no_grad()
     def take(self, columns: Columns, row_at: Tensor) -> tuple[Columns, Tensor]:
@@ -137,6 +161,7 @@ class Batch:
         comes or goes finds all others where they are. A sample of more rows than there are spots (its chance is
         ``overflow`` at most) loses some of them, drawn at random: then the row that comes may take the spot of another,
         which goes, and the sum moves by two rows' shares instead of one; the accountant reads the chance in the ledger.
+        Of a release on all places there is a spot for each, and every place has its own: the one of its number.
 
         Of a table of persons all this holds with a person for a row, and ``together`` neighbouring spots for a spot
         (``size`` must be a multiple). Only :func:`release` calls this. ``take`` fetches rows in place of :meth:`take`.
@@ -159,9 +184,23 @@ class Batch:
             drawn = drawn[(drawn >= 0).any(dim=1)]  # a blank place must not take a spot from a row
             drawn = drawn[shuffled(len(drawn), source)[:spots]]
         at = torch.full((spots, self.together), -1)
-        at[shuffled(spots, source)[: len(drawn)]] = drawn
-        for block in torch.split(at.to(self.device), size // self.together):
-            yield take(self._columns, block)
+        at[slice(len(drawn)) if self._places is None else shuffled(spots, source)[: len(drawn)]] = drawn
+        blocks = torch.split(at, size // self.together)
+        for columns, block in self._found(blocks):
+            yield take(columns, block.to(self.device))
+
+    def _found(self, blocks: tuple[Tensor, ...]) -> Iterator[tuple[Columns, Tensor]]:
+        """Every block of row numbers with the columns that they are rows of."""
+        if isinstance(self._columns, tuple):
+            yield from ((self._columns, block) for block in blocks)
+            return
+        if self._coming is not None:
+            there = self._coming.result()
+            found: Iterator[tuple[Columns, Tensor]] = (there.at(block) for block in blocks)
+        else:
+            found = self._columns.each(iter(blocks))
+        for columns, block in found:
+            yield tuple(column.to(self.device) for column in columns), block
 
     def _drawn(self, source: NoiseSource) -> Tensor:
         """The rows of every place that was drawn, (places, together); -1 where there is none."""

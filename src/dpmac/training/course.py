@@ -10,11 +10,12 @@ from typing import Any
 
 from dpmac.checks import ArgumentError
 from dpmac.mac.wsteps.base import WeightUpdater
-from dpmac.privacy import Bound, Ledger, PoissonSampler
+from dpmac.privacy import Bound, Ledger
 from dpmac.privacy.plan import STEP
 from dpmac.randomness import NoiseSource, SeededNoise
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.run import Record
+from dpmac.training.samples import Samples
 
 
 @dataclass
@@ -22,7 +23,7 @@ class Course:
     """``done`` steps of a training. ``ledger`` is the one to release into; it had ``begun`` entries at the start."""
 
     updater: WeightUpdater
-    sampler: PoissonSampler
+    samples: Samples
     noise: NoiseSource
     bound: Bound
     ledger: Ledger
@@ -46,7 +47,7 @@ class Course:
             "updater": self.updater.state(),
             "threshold": _learned(self.bound, first),
             "history": [asdict(record) for record in self.history],
-            "sources": [s.state() for s in (self.sampler.source, self.noise) if isinstance(s, SeededNoise)],
+            "sources": [*self.samples.state(), *([self.noise.state()] if isinstance(self.noise, SeededNoise) else [])],
         }
 
     def resume(self, checkpoints: Checkpoints, job: dict[str, Any]) -> None:
@@ -63,9 +64,10 @@ class Course:
         self.history = [Record(**record) for record in saved["history"]]
         if saved["threshold"] is not None:
             self.bound = replace(self.bound, threshold=saved["threshold"])  # type: ignore[type-var]
-        for source, state in zip((self.sampler.source, self.noise), saved["sources"], strict=False):
-            assert isinstance(source, SeededNoise)  # as the job says
-            source.restore(state)
+        if saved["sources"]:
+            assert isinstance(self.noise, SeededNoise)  # as the job says
+            self.samples.restore(saved["sources"][0])
+            self.noise.restore(saved["sources"][1])
         self._catch_up(bool(saved["sources"]))
 
     def _catch_up(self, seeded: bool) -> None:
@@ -79,7 +81,7 @@ class Course:
         more = made - self.done
         self.updater.skip(more)
         self.done = made
-        if more:
+        if more and self.written.path is not None:  # said by the process that keeps it
             warnings.warn(
                 f"{more} steps were released after the last checkpoint and died with the process: they are paid for, "
                 "and training goes on without them",

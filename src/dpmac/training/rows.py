@@ -10,10 +10,16 @@ from dpmac.nets.fronts import Front
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
 from dpmac.privacy import PrivateRows
+from dpmac.privacy.world import ALONE, World
 
 
 def private_rows(
-    x: Tensor | PrivateRows, y: Tensor | None, network: Network, loss: Loss, front: Front | None
+    x: Tensor | PrivateRows,
+    y: Tensor | None,
+    network: Network,
+    loss: Loss,
+    front: Front | None,
+    world: World = ALONE,
 ) -> PrivateRows:
     """``x`` and ``y`` as a private table that the model can train on; raises :class:`ArgumentError` for what is not.
 
@@ -26,12 +32,10 @@ def private_rows(
         shapes = x.shapes
         table = x
     else:
-        _check_inputs(x, network, front)
         columns = [x] if y is None else [x, y]
-        if y is not None:
-            _check_targets(x, y, network, loss)
+        world.everywhere(lambda: _check(x, y, network, loss, front))
         shapes = [tuple(column.shape[1:]) for column in columns]
-        table = PrivateRows(*columns)
+        table = PrivateRows(*columns, world=world)
     inputs = shapes[0] if front is None else front.shape_after(shapes[0])
     if inputs != network.input_shape:
         what = f"shape {(table.n, *shapes[0])}" if front is None else f"inputs of shape {inputs} from the front"
@@ -47,6 +51,12 @@ def private_rows(
 
 def _needed(shape: tuple[int, ...]) -> str:
     return f"(n, {', '.join(str(size) for size in shape)})"
+
+
+def _check(x: Tensor, y: Tensor | None, network: Network, loss: Loss, front: Front | None) -> None:
+    _check_inputs(x, network, front)
+    if y is not None:
+        _check_targets(x, y, network, loss)
 
 
 def _check_inputs(x: Tensor, network: Network, front: Front | None) -> None:

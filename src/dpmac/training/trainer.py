@@ -8,8 +8,8 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,13 +26,16 @@ from dpmac.privacy import Bound, Ledger, Normalise, Plan, PrivateRows, Unbounded
 from dpmac.privacy.accounting import merged
 from dpmac.privacy.origin import Origin, check_origin, origin_of
 from dpmac.privacy.plan import STEP
+from dpmac.privacy.world import ALONE, World, WorldError
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training.apart import check_step
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.course import Course, handing_over
+from dpmac.training.following import agreed, books, checkpoints_for, checksum, digest
 from dpmac.training.interruptions import held_back
 from dpmac.training.rows import private_rows
 from dpmac.training.run import Record, Run
+from dpmac.training.samples import Samples
 from dpmac.training.step import Step, inputs_of
 
 Evaluate = Callable[[Network], Mapping[str, float]]
@@ -55,6 +58,9 @@ class Trainer:
     ``evaluate`` is called after each epoch and its figures go into the history: give it public data only, since
     metrics on private rows are not covered by the guarantee. ``on_step`` sees the step count, for a progress bar.
     ``notes`` are added to what the run's statement says it does not cover.
+
+    With a ``world`` of several processes (:func:`dpmac.training.together`) each of them calls :meth:`fit` with its own
+    part of the rows and the same of everything else; the plan is for all rows. Initial weights are the leader's.
     """
 
     network: Network
@@ -70,6 +76,7 @@ class Trainer:
     evaluate: Evaluate | None = None
     on_step: OnStep | None = None
     notes: tuple[str, ...] = ()
+    world: World = ALONE
 
     @classmethod
     def dp_sgd(cls, network: Network, loss: Loss, plan: Plan, bound: Bound, **more: Any) -> Trainer:
@@ -96,37 +103,54 @@ class Trainer:
         ``checkpoints`` are written as training goes; where there is one already, training goes on from it (see
         :mod:`dpmac.training.checkpoint`), and ``ledger`` must be the one of that run. They are not removed at the end.
         """
-        book = Ledger() if ledger is None else ledger
-        apart = nullcontext() if checkpoints is None or book.path is None else checkpoints.alone()
-        with handing_over(book), apart, book.noting(run=None if checkpoints is None else checkpoints.run):
-            return self._fit(x, y, book, checkpoints)
+        world = self._world(x)
+        given = {"whether there are targets": y is not None, "whether there are checkpoints": checkpoints is not None}
+        agreed(world, {**self._job(), "front": self.front, **given})
+        book, checkpoints = books(world, ledger), checkpoints_for(world, checkpoints)
+        with handing_over(book), ExitStack() as apart:
+            if checkpoints is not None:
+                world.everywhere(partial(self._alone, apart, world, book, checkpoints))
+            with book.noting(run=None if checkpoints is None else checkpoints.run):
+                return self._fit(x, y, book, checkpoints)
 
-    def _fit(self, x: Tensor | PrivateRows, y: Tensor | None, book: Ledger, checkpoints: Checkpoints | None) -> Run:
-        if checkpoints is not None and book.path is None:
+    def _alone(self, apart: ExitStack, world: World, book: Ledger, checkpoints: Checkpoints) -> None:
+        """From here on nobody else writes these checkpoints."""
+        if world.leads and book.path is None:
             fix = "a training that can be gone on with needs a ledger on the disk: Ledger('a/path')"
             raise ArgumentError("ledger", book, fix)
-        before = book if checkpoints is None else checkpoints.before(book)
+        apart.enter_context(checkpoints.alone())
+
+    def _fit(self, x: Tensor | PrivateRows, y: Tensor | None, book: Ledger, checkpoints: Checkpoints | None) -> Run:
+        world = self._world(x)
+        before = book if checkpoints is None else world.everywhere(partial(checkpoints.before, book))
         rows = self._checked(x, y, before)
         network = copy.deepcopy(self.network)
+        agreed(world, {"the shapes of rows": rows.shapes})
+        world.spread(list(network.parameters()))
         front = None if self.front is None else copy.deepcopy(self.front).to(network.device)
         check_step(Step(network, self.loss, self.zstep, self.expansion, self.bound, front), rows.to(network.device))
         table, step_of = self._start(rows.to(network.device), network, front)
-        sampler, noise = self.plan.sampler(self.source.spawn("sampler")), self.source.spawn("noise")
+        samples = Samples(table, self.plan.sampler(self.source.spawn("sampler")))
         updater = self.wstep.start(network, self.plan.steps)
-        course, job = Course(updater, sampler, noise, self.bound, book, len(before)), self._job()
+        course = Course(updater, samples, self.source.spawn("noise"), self.bound, book, len(before))
+        job = self._job()
         if checkpoints is not None:
-            course.run = checkpoints.run
-            course.resume(checkpoints, job)
-            checkpoints.write(course.state(job, self.bound))  # before the first release: from here on none is forgotten
+            world.everywhere(partial(self._resumed, course, checkpoints, job))
+        world.agree("steps done", course.done)
         step = step_of(course.bound)
-        with nullcontext() if checkpoints is None else held_back() as held:
+        with closing(samples), nullcontext() if checkpoints is None else held_back() as held:
             while course.done < self.plan.steps:
                 step = step if step.bound is course.bound else step_of(course.bound)
-                self._step(course, table, step)
+                with self._stopping(checkpoints, course, job):
+                    self._step(course, step)
+                if world.size > 1:
+                    world.note("the weights after a step", checksum(network.parameters()))
                 if checkpoints is not None and held is not None:
                     if course.done == self.plan.steps or held.came or checkpoints.due():
                         self._keep(checkpoints, course.state(job, self.bound))
                     held.let_through()
+        if world.size > 1:
+            world.agree("the weights", digest(updater.model.parameters()))
         self._check_books(book, course)
         known = origin_of(*self._pieces().values())
         updater.model.origin = Origin.of(book, known)
@@ -138,11 +162,35 @@ class Trainer:
         names = ("network", "front", "loss", "zstep", "expansion", "bound", "wstep")
         return {name: getattr(self, name) for name in names}
 
-    def _step(self, course: Course, table: PrivateRows, step: Step) -> None:
+    def _world(self, x: Tensor | PrivateRows) -> World:
+        """The processes that train: those that hold the table."""
+        if isinstance(x, PrivateRows) and self.world is not ALONE and x.world is not self.world:
+            raise ArgumentError("world", self.world, f"the table is of {x.world}: leave this out")
+        return x.world if isinstance(x, PrivateRows) else self.world
+
+    def _resumed(self, course: Course, checkpoints: Checkpoints, job: dict[str, Any]) -> None:
+        course.run = checkpoints.run
+        course.resume(checkpoints, job)
+        checkpoints.write(course.state(job, self.bound))  # before the first release: from here on none is forgotten
+
+    @contextmanager
+    def _stopping(self, checkpoints: Checkpoints | None, course: Course, job: dict[str, Any]) -> Iterator[None]:
+        """Around a step: when another process is gone, what was made until now is written down.
+
+        A seeded run makes it again, and its sampler is already ahead of the weights.
+        """
+        try:
+            yield
+        except WorldError:
+            if checkpoints is not None and not self.source.seeded:
+                self._keep(checkpoints, course.state(job, self.bound))
+            raise
+
+    def _step(self, course: Course, step: Step) -> None:
         """One mini-batch on its way, and the weights moved."""
         lr, number = course.updater.lr, course.done + 1
         answer = release(
-            table.sample(course.sampler),
+            course.samples.take(more=number < self.plan.steps),
             step.query(),
             noise_multiplier=self.plan.noise_multiplier,
             source=course.noise,
@@ -179,7 +227,7 @@ class Trainer:
             ],
             "front": None if self.front is None else self.front.kind,
             "seed": self.source.seed if isinstance(self.source, SeededNoise) else None,
-            "device": str(self.network.device),
+            "device": self.network.device.type,
             **{name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(getattr(self, name))) for name in pieces},
         }
 
@@ -202,7 +250,7 @@ class Trainer:
         return Record(step, step * self.plan.batch_size / self.plan.n, lr, norms, metrics)
 
     def _checked(self, x: Tensor | PrivateRows, y: Tensor | None, ledger: Ledger) -> PrivateRows:
-        rows = private_rows(x, y, self.network, self.loss, self.front)
+        rows = private_rows(x, y, self.network, self.loss, self.front, self.world)
         if rows.n != self.plan.n:
             raise ArgumentError(
                 "x", f"{rows.n} rows", f"the plan was made for n={self.plan.n}: make one for these rows"

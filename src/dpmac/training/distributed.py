@@ -1,0 +1,61 @@
+"""Starting and ending the processes of one training: torch.distributed does the talking."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from torch import distributed
+
+from dpmac.checks import ArgumentError
+from dpmac.privacy.world import ALONE, Together, World
+
+PATIENCE = 1800.0  # seconds that a process waits for a slow one
+
+
+@contextmanager
+def together(device: str = "cpu", patience: float = PATIENCE) -> Iterator[World]:
+    """The processes that ``torchrun`` has started, as one world; :data:`ALONE` where there is only this one.
+
+    gloo talks between CPUs, NCCL between GPUs (each process takes the one of its local rank). A group that was started
+    elsewhere is used, and left open. ``patience`` is how many seconds a process waits for the others before it gives
+    up; one that has died is noticed at once.
+    """
+    begun = distributed.is_available() and not distributed.is_initialized()
+    if not distributed.is_available() or (begun and int(os.environ.get("WORLD_SIZE", 1)) < 2):
+        yield ALONE
+        return
+    kind = torch.device(device).type
+    if kind == "cuda":
+        _check_gpus()
+        torch.cuda.set_device(_local())
+    wait = timedelta(seconds=patience)
+    if begun:
+        distributed.init_process_group("nccl" if kind == "cuda" else "gloo", timeout=wait)
+    try:
+        words = distributed.new_group(backend="gloo", timeout=wait)
+        yield Together(None, words)
+    finally:
+        if begun:
+            distributed.destroy_process_group()
+
+
+def device_here(device: str) -> str:
+    """The device of this process: with several, each has the GPU of its local rank."""
+    kind = torch.device(device)
+    several = int(os.environ.get("WORLD_SIZE", 1)) > 1
+    return f"cuda:{_local()}" if several and kind.type == "cuda" and kind.index is None else device
+
+
+def _local() -> int:
+    return int(os.environ.get("LOCAL_RANK", 0))
+
+
+def _check_gpus() -> None:
+    there = torch.cuda.device_count()
+    if _local() >= there:
+        fix = f"there are {there} GPUs on this machine: start as many processes (torchrun --nproc-per-node {there})"
+        raise ArgumentError("LOCAL_RANK", _local(), fix)
