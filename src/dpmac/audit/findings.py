@@ -45,7 +45,7 @@ class Effort:
         return replace(self, draws=max(LEAST, round(self.draws * share)))
 
 
-QUICK = Effort("quick", 1_600, 1_000)
+QUICK = Effort("quick", 1_300, 1_000)
 FULL = Effort("full", 50_000, 2_000)
 
 
