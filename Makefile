@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-long test-all lint types bench bench-tables audit mutants fuzz durability reproduce docs clean
+.PHONY: help demo test test-long test-all lint types bench bench-tables bench-scale audit mutants fuzz durability reproduce docs clean
 help:            ## list the targets
 	@awk -F ':.*## *' '/^[a-z-]+:.*##/ { printf "%-12s%s\n", $$1, $$2 }' Makefile
 
@@ -52,6 +52,9 @@ bench: $(VENV)/.installed-dev ## side by side with Opacus and plain torch: time 
 bench-tables: $(VENV)/.installed-dev ## private models on real tables, beside DP-EBM, diffprivlib and Opacus (DPMAC_DATA; hours on 2 cores; resumable)
 	$(PIP) install -q -c constraints.txt -e '.[peers]'
 	$(BIN)/python benchmarks/tables.py --fits 5
+
+bench-scale: $(VENV)/.installed-dev ## over processes, over rows that do not fit into memory, and on paper (20 minutes; 8 GB of disk; resumable)
+	$(BIN)/python benchmarks/scale.py --large
 
 audit: $(VENV)/.installed ## try to prove the build's claims wrong: lower bounds on epsilon by attacks, for release notes (an hour on 2 cores)
 	$(BIN)/dpmac audit --full

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fuzz.cases import Prepare
-from fuzz.surfaces import arrays, commands, csv_files, folders, frames, jobs, ledgers, schemas, tensors
+from fuzz.surfaces import arrays, commands, csv_files, folders, frames, jobs, ledgers, parquet_files, schemas, tensors
 
 SURFACES: dict[str, tuple[Prepare, int]] = {  # and how many of a hundred cases are of it
-    "arrays": (arrays.prepare, 20),
+    "arrays": (arrays.prepare, 16),
     "frames": (frames.prepare, 16),
     "schemas": (schemas.prepare, 11),
     "csv": (csv_files.prepare, 13),
+    "parquet": (parquet_files.prepare, 4),
     "folders": (folders.prepare, 12),
     "ledgers": (ledgers.prepare, 8),
     "tensors": (tensors.prepare, 7),

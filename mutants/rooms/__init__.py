@@ -16,11 +16,12 @@ from mutants.rooms import (
     randomness,
     sampling,
     saying,
+    together,
     training,
 )
 
 ROOMS = (
     *(sampling, private_code, parts, bounds, door, noise, randomness),
-    *(ledger, provenance, accounting, methods, training, estimators, saying),
+    *(ledger, provenance, accounting, methods, training, together, estimators, saying),
 )
 MUTANTS = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

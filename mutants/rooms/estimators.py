@@ -59,7 +59,7 @@ MUTANTS = (
         "fit takes the persons' ids, and protects single rows.",
         "scikit-learn hands groups to whoever has the argument, and most do nothing with it.",
         "estimators/rows.py",
-        "given = Given(rows, self._persons(table, groups, len(rows)))",
+        "given = Given(rows, self._persons(table, groups, len(rows), ids))",
         "given = Given(rows)",
         ("tests/estimators/test_persons.py::test_everything_follows_from_the_number_of_persons",),
     ),
@@ -68,8 +68,8 @@ MUTANTS = (
         "Without a random_state the seed is 0: everybody knows the noise.",
         "Reproducible by default.",
         "estimators/budget.py",
-        "        if self.random_state is None:\n            return None",
-        "        if self.random_state is None:\n            return 0",
+        "        seed: int | None = None\n",
+        "        seed: int | None = 0\n",
         (f"{CLASSIFIER}::test_seeds",),
     ),
     Mutant(
@@ -79,7 +79,7 @@ MUTANTS = (
         "estimators/regressor.py",
         "unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)",
         "low, high = float(numbers.min()), float(numbers.max())\n"
-        "        unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)",
+        "            unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)",
         (f"{REGRESSOR}::test_targets_outside_the_range_are_clipped_to_it",),
     ),
     Mutant(

@@ -40,7 +40,7 @@ MUTANTS = (
         "Computing once is computing for all. Real: version 0.1.",
         "privacy/private_rows.py",
         "size = block_size(places, None)",
-        "size = max(1, int((self._rows >= 0).sum()))",
+        "size = max(1, int((rows >= 0).sum()))",
         ("tests/test_neighbours.py::test_a_kernel_that_rounds_by_shape_sees_public_shapes_only",),
     ),
     Mutant(

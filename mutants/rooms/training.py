@@ -67,8 +67,8 @@ MUTANTS = (
         "The first checkpoint is written some seconds after the first release: killed before, a run starts anew.",
         "There is nothing to keep yet.",
         "training/trainer.py",
-        "            checkpoints.write(course.state(job, self.bound))  # before the first release",
-        "            pass  # before the first release",
+        "        checkpoints.write(course.state(job, self.bound))  # before the first release",
+        "        pass  # before the first release",
         ("tests/training/test_resume.py::test_a_seeded_run_that_was_killed_ends_as_if_it_had_not_been",),
     ),
     Mutant(
@@ -112,9 +112,10 @@ MUTANTS = (
         "Algorithm 2 pre-trains into a ledger of its own, which is forgotten.",
         "fit makes one if it is given none.",
         "training/learned.py",
-        'source=trainer.source.spawn("pre-training")).fit(rows, ledger=book)',
+        'source=trainer.source.spawn("pre-training")).fit(rows, ledger=ledger)',
         'source=trainer.source.spawn("pre-training")).fit(rows)',
         (f"{LEARNED}::test_algorithm_two_end_to_end_in_one_ledger",),
+        also=(("first.model, first.ledger\n", "first.model, Ledger() if ledger is None else ledger\n"),),
     ),
     Mutant(
         "interrupted-ledger-lost",

@@ -168,3 +168,27 @@ def test_a_network_with_a_hook_is_tried_though_its_kind_has_passed(how):
 def test_an_id_that_is_no_value_is_missing(gone):
     with pytest.raises(ArgumentError, match="has no id"):
         Persons.of(["a", gone, "a"])
+
+
+@pytest.mark.parametrize("how", ["in place", "data", "numpy", "measured"])
+def test_what_is_written_past_torchs_count_of_writes_is_seen(how):
+    """Of code that is not ours the door measures all vectors itself, whatever a part says of its lengths."""
+    bound, table = PerLayerClip(1.0), PrivateRows(X[:, :3].clone(), X.clone())
+
+    def parts(a, b):
+        (part,) = bound.apply([OuterPart(a, b, True)])
+        if how == "in place":
+            part.left.mul_(50.0)
+        elif how == "data":
+            part.left.data.mul_(50.0)
+        elif how == "numpy":
+            part.left.numpy()[:] *= 50.0
+        else:
+            longer = 50.0 * part.left
+            known = part._versions and (longer._version, part.right._version)
+            return [OuterPart(longer, part.right, True, part.factors, part._measured, known)]
+        return [part]
+
+    query = Query("q", bound.promise([Partition("p", (3, 7))]), parts)
+    with pytest.raises(BrokenPromiseError):
+        release(table.everything(), query, noise_multiplier=1.0, source=SystemNoise(), ledger=Ledger())

@@ -123,3 +123,16 @@ def test_a_store_comes_alone_and_has_no_neighbour():
 def test_rows_that_are_not_there_stay_nowhere():
     _, places = Fetched(torch.tensor([3, 7]), (torch.zeros(2, 1),)).at(torch.tensor([[7], [-1], [3]]))
     assert places.tolist() == [[1], [-1], [0]]
+
+
+@pytest.mark.parametrize("how", ["dtype", "width", "rows"])
+def test_a_store_that_gives_another_kind_than_it_has_said_is_refused(how):
+    """Precision that follows from the rows which came along would let one row round the others."""
+
+    class Moody(Shelf):
+        def fetch(self, rows):
+            (found,) = super().fetch(rows)
+            return ({"dtype": found.double(), "width": found[:, 1:], "rows": found[1:]}[how],)
+
+    with pytest.raises(TypeError, match="another kind than it has said"):
+        ask(ONE, lambda x: [DensePart(x[:, :1].double() * 0.01)], rows=PrivateRows(Moody(X)))

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 FORMAT = "dpmac-job-1"
 JOB = "job.json"
 CHECKPOINT = "checkpoint"
+MIB = 2**20
 OWN_LEDGER = "checkpoint.ledger"  # of a run that was given none, while it trains; then it is RUN/ledger.jsonl
 
 
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("file", "ledger", "name", "purpose", "data_set"), str),
     **dict.fromkeys(("delta", "total_epsilon", "epochs", "batch_size"), int | float | None),
-    **dict.fromkeys(("seed", "threads", "written"), int | None),
-    **dict.fromkeys(("public_test", "groups"), str | None),
+    **dict.fromkeys(("seed", "threads", "written", "memory"), int | None),
+    **dict.fromkeys(("public_test", "groups", "scratch"), str | None),
     **dict.fromkeys(("rows", "before", "max_rows"), int),
     **{"schema": dict, "epsilon": int | float, "hidden": list | None},
 }
@@ -36,7 +37,8 @@ class Job:
     ``rows`` is the number of rows or, with ``groups`` (the column that says whose a row is), of persons, and ``before``
     the number of releases that the ledger held before the first step. ``written`` is when the file was written last
     (nanoseconds, by the disk's clock), so that another file in its place is noticed. No digest and no length of it is
-    kept: those are functions of private rows, and whoever knows all rows but one could try them out.
+    kept: those are functions of private rows, and whoever knows all rows but one could try them out. ``memory`` is in
+    MiB and ``scratch`` a folder or "none", of a table in files (:class:`dpmac.tables.Files`); None is as usual there.
     """
 
     file: str
@@ -59,14 +61,30 @@ class Job:
     groups: str | None = None
     max_rows: int = 4
     written: int | None = None
+    memory: int | None = None
+    scratch: str | None = None
 
     @staticmethod
     def written_at(file: str | Path) -> int | None:
-        """When a file was written last; None if there is no such file."""
+        """When a file was written last, or any file of a folder, or the folder; None if there is none."""
+        where = Path(file)
         try:
-            return Path(file).stat().st_mtime_ns
+            below = where.rglob("*") if where.is_dir() else ()
+            return max(int(path.stat().st_mtime_ns) for path in (where, *below))
         except OSError:
             return None
+
+    def table(self, schema: Schema, *, quiet: bool) -> Any:
+        """The rows: a small CSV file in memory, any other table as it lies in its files."""
+        from dpmac.tables.stored import MEMORY, open_table
+
+        return open_table(
+            self.file,
+            schema,
+            memory=MEMORY if self.memory is None else self.memory * MIB,
+            scratch={None: "auto", "none": None}.get(self.scratch, self.scratch),
+            progress=False if quiet else "auto",
+        )
 
     def begin(self, folder: Path) -> None:
         """Make the run folder: it is there with its job, or not at all."""
@@ -88,7 +106,8 @@ class Job:
         path = folder / JOB
         try:
             raw = json.loads(path.read_text("utf-8"))
-            raw = {"groups": None, "max_rows": 4, "written": None, **raw}  # 0.2 knew rows alone, and no date
+            # 0.2 knew rows alone, all of them in memory, and no date
+            raw = {"groups": None, "max_rows": 4, "written": None, "memory": None, "scratch": None, **raw}
             if raw.pop("format") != FORMAT or set(raw) != {field.name for field in fields(cls)}:
                 raise ValueError("its keys are not those of this version")
             for name, value in raw.items():
@@ -136,6 +155,10 @@ class Job:
 def counted(table: Mapping[str, Sequence[Any]], groups: str | None) -> int:
     """The number of rows or, with ``groups``, of persons; a row that is nobody's is an error that names it."""
     from dpmac.privacy import Persons
+    from dpmac.tables import Files
     from dpmac.tables.files import rows_in
+    from dpmac.tables.ids import persons_in
 
+    if groups is not None and isinstance(table, Files):
+        return persons_in(table.batches([groups]), groups)
     return rows_in(table) if groups is None else len(Persons.of(table[groups]))

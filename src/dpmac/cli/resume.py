@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpmac.checks import ArgumentError
 from dpmac.cli.ending import Failed
+
+if TYPE_CHECKING:
+    from dpmac.cli.jobs import Job
 
 _SAME = "dpmac resume {run} --same-rows"
 
@@ -35,32 +38,50 @@ def resume(
     computed from private rows is kept to compare it by. [bold]--same-rows[/bold] says that its rows are the same.
 
     If the training ended before its first checkpoint, what it spent stays spent; then only [bold]--again[/bold] starts
-    anew, and the ledger will count both.
+    anew, and the ledger will count both. Under torchrun any number of processes may go on.
 
     [bold]Example[/bold]
 
       dpmac resume runs/first
     """
-    from dpmac.cli.jobs import CHECKPOINT, JOB, Job, counted
+    from dpmac.cli.jobs import JOB
+    from dpmac.cli.several import leads_here, said_once, several
     from dpmac.cli.train import public_rows, tell
-    from dpmac.cli.training import tidy, train
-    from dpmac.privacy import Ledger
+    from dpmac.cli.training import follow, tidy, train
     from dpmac.saving import open_folder
-    from dpmac.tables.files import need_columns, read_table
     from dpmac.training.alone import alone_with
 
     if (run / "dpmac.json").exists():
-        if (run / JOB).exists():  # it was killed when the model was safe, before it had tidied up
+        if (run / JOB).exists() and leads_here():  # it was killed when the model was safe, before it had tidied up
             open_folder(run)
             with alone_with(run, "run"):
                 tidy(run)
-        typer.echo(f"{run} is finished: there is nothing to go on with", err=True)
+        if leads_here():
+            typer.echo(f"{run} is finished: there is nothing to go on with", err=True)
         return
+    with several() as world:
+        with said_once(world):
+            job, table = _opened(run, same_rows, quiet or as_json or not world.leads)
+            _check_spent(run, job, again)
+            public = public_rows(job)
+        if not world.leads:
+            follow(job, run, table, public, world)
+            return
+        started = time.monotonic()
+        done = train(job, run, table, public, quiet=quiet or as_json, world=world)
+        tell(job, done, time.monotonic() - started, as_json=as_json)
+
+
+def _opened(run: Path, same_rows: bool, quiet: bool) -> tuple[Job, Any]:
+    """What the run was asked, and its table, which must be as it was."""
+    from dpmac.cli.jobs import JOB, Job, counted
+    from dpmac.tables.files import need_columns
+
     if not (run / JOB).exists():
         raise ArgumentError("run", str(run), "no training was begun there: give the folder that dpmac train --out made")
     job = Job.load(run)
     schema = job.read_schema()
-    table = read_table(job.file, schema)
+    table = job.table(schema, quiet=quiet)
     need_columns(job.file, table, [*schema.columns, *filter(None, [job.groups])])
     if (found := counted(table, job.groups)) != job.rows:
         fix = f"it has {found:,} {job.unit}, and the training began with {job.rows:,}: bring back the file as it was"
@@ -68,6 +89,14 @@ def resume(
     if job.written not in (None, Job.written_at(job.file)) and not same_rows:
         fix = f"it was written to since the training began: bring it back, or say so if its rows are the same, {_SAME}"
         raise ArgumentError("file", job.file, fix.format(run=run))
+    return job, table
+
+
+def _check_spent(run: Path, job: Job, again: bool) -> None:
+    """Raise unless the ledger is the one of the run, and there is a checkpoint for what it has spent."""
+    from dpmac.cli.jobs import CHECKPOINT
+    from dpmac.privacy import Ledger
+
     ledger = Path(job.ledger)
     spent = len(Ledger.read(ledger)) - job.before if ledger.exists() else 0
     if spent < 0 or (not ledger.exists() and job.before):
@@ -80,7 +109,3 @@ def resume(
             f"{run}: {spent} releases were made, and no checkpoint is left to go on from. Starting anew would pay for "
             f"them once more, in the same ledger: say so with  dpmac resume {run} --again"
         )
-    public = public_rows(job)
-    started = time.monotonic()
-    done = train(job, run, table, public, quiet=quiet or as_json)
-    tell(job, done, time.monotonic() - started, as_json=as_json)

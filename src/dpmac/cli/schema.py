@@ -37,7 +37,7 @@ LOOKED = (
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="The rows: CSV or Parquet.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="The rows: CSV, Parquet, or a folder of Parquet.", metavar="FILE")],
     target: Annotated[str | None, typer.Option(help="The column that will be predicted.", metavar="COLUMN")] = None,
     header_only: Annotated[
         bool, typer.Option("--kinds-from-header-only", help="Do not look at the rows: leave every kind open.")
@@ -55,12 +55,13 @@ def init(
 
       dpmac schema init patients.csv --target death --kinds-from-header-only > template.json
     """
-    from dpmac.tables.files import guessed_kind, need_columns, read_table
+    from dpmac.tables.files import need_columns
+    from dpmac.tables.stored import open_table
 
-    table = read_table(file)
+    table = open_table(file)
     if target is not None:
         need_columns(file, table, [target])
-    columns = {name: _open(None if header_only else guessed_kind(table[name])) for name in table if name}
+    columns = {name: _open(None if header_only else _guessed(table, name)) for name in table if name}
     raw = {"_help": HELP, "name": file.name.split(".")[0], "about": "", "target": target, "columns": columns}
     typer.echo(json.dumps(raw, indent=1, ensure_ascii=False))
     typer.echo(f"dpmac: {len(columns)} columns. Fill in every null with what is publicly known.", err=True)
@@ -84,8 +85,9 @@ def check(
       dpmac schema check patients.schema.json patients.csv
     """
     from dpmac.tables import Schema
-    from dpmac.tables.files import need_columns, read_table
+    from dpmac.tables.files import need_columns
     from dpmac.tables.schema import unfinished
+    from dpmac.tables.stored import open_table
 
     left = unfinished(Schema.read(schema))
     if left:
@@ -93,7 +95,7 @@ def check(
         raise Failed(f"{schema}: {len(left)} columns are not filled in yet:{lines}", code=2)
     found = Schema.load(schema)
     if file is not None:
-        table = read_table(file, found)
+        table = open_table(file, found)
         need_columns(file, table, found.columns)
         wrong = _unreadable(found, table)
         if wrong:
@@ -104,7 +106,7 @@ def check(
 
 
 def estimate(
-    file: Annotated[Path, typer.Argument(help="The rows: CSV or Parquet.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="The rows: CSV, Parquet, or a folder of Parquet.", metavar="FILE")],
     schema: Annotated[Path, typer.Option(help="A template; its numbers without a range are estimated.")],
     epsilon: Annotated[float, typer.Option(help="What to spend on all ranges together.")],
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set, which this is written into.")],
@@ -130,9 +132,10 @@ def estimate(
     from dpmac.files import whole_file
     from dpmac.privacy import Ledger, Origin
     from dpmac.randomness import noise_source
-    from dpmac.tables import Schema
+    from dpmac.tables import Files, Schema
     from dpmac.tables.estimate import estimated_columns
-    from dpmac.tables.files import need_columns, read_table
+    from dpmac.tables.files import need_columns
+    from dpmac.tables.stored import open_table
     from dpmac.training.defaults import safe_delta
 
     raw = Schema.read(schema)
@@ -140,7 +143,7 @@ def estimate(
     if out is not None:
         check_file("--out", out)
     check_ledger(ledger)
-    table = read_table(file)
+    table = open_table(file)
     need_columns(file, table, needed := [*open_, *filter(None, [groups])])
     chosen = safe_delta(max(counted(table, groups), 2)) if delta is None else delta
     began = not ledger.exists()
@@ -148,7 +151,8 @@ def estimate(
     before = len(book)
     try:
         with book.noting(purpose="ranges of columns", model=""):
-            cells, source = {name: table[name] for name in needed}, noise_source(seed)
+            cells: Any = table.only(needed) if isinstance(table, Files) else {name: table[name] for name in needed}
+            source = noise_source(seed)
             found, about = estimated_columns(cells, epsilon, chosen, {}, ledger=book, source=source, groups=groups)
     except BaseException:
         if began and len(book) == before:
@@ -171,6 +175,13 @@ def estimate(
     typer.echo(f"dpmac: {about}; recorded in {ledger}", err=True)
 
 
+def _guessed(table: Any, name: str) -> str:
+    from dpmac.tables import Files
+    from dpmac.tables.files import guessed_kind
+
+    return guessed_kind(table.different(name) if isinstance(table, Files) else table[name])
+
+
 def _open(kind: str | None) -> dict[str, Any]:
     fields = {"number": ["low", "high"], "category": ["values"], None: ["low", "high", "values"]}[kind]
     return {"kind": kind, **dict.fromkeys(fields), "missing": True}
@@ -191,8 +202,12 @@ def _open_ranges(path: Path, raw: Any) -> list[str]:
 
 def _unreadable(schema: Any, table: Any) -> list[str]:
     """What is wrong with each column that cannot be read: the first cell of it that is in the way."""
+    from dpmac.tables import Files
+    from dpmac.tables.coding import unreadable
     from dpmac.tables.frames import cells
 
+    if isinstance(table, Files):
+        return unreadable(schema.columns, table.batches(list(schema.columns)))
     wrong = []
     for name, column in schema.columns.items():
         try:

@@ -16,11 +16,12 @@ from dpmac.checks import ArgumentError
 if TYPE_CHECKING:
     from dpmac.cli.jobs import Job
     from dpmac.cli.training import Trained
+    from dpmac.privacy.world import World
     from dpmac.tables import Schema
 
 
 def train(
-    file: Annotated[Path, typer.Argument(help="The rows: CSV or Parquet.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="The rows: CSV, Parquet, or a folder of Parquet.", metavar="FILE")],
     schema: Annotated[Path, typer.Option(help="What is publicly known of its columns: see dpmac schema init.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this model; 0.5 to 8 is usual.")],
     out: Annotated[Path, typer.Option(help="The run folder to make; it must not exist.", metavar="RUN")],
@@ -58,6 +59,13 @@ def train(
         typer.Option(help="Make the run repeatable. It is then not private against anyone who knows the seed."),
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads. Left out: as many as help.")] = None,
+    memory: Annotated[
+        int | None, typer.Option(help="MiB that the rows of a large table may take. Left out: 1024.", metavar="MIB")
+    ] = None,
+    scratch: Annotated[
+        str | None,
+        typer.Option(help="Where rows lie that do not fit; none: in their Parquet alone, slower.", metavar="FOLDER"),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
@@ -67,11 +75,16 @@ def train(
     Everything is checked before any privacy is spent. Ctrl-C, a crash or a full disk lose nothing that was paid for:
     [bold]dpmac resume RUN[/bold] goes on.
 
+    Rows that do not fit into [bold]--memory[/bold] are kept in a file without a name while the training runs, in the
+    system's temporary folder or [bold]--scratch[/bold]; it is gone when the process ends, however it ends.
+
     Without [bold]--ledger[/bold] the run keeps its own. A ledger shared by everything that is ever released from these
     rows is better: what is spent adds up, and only one ledger knows of all.
 
     Where a person may have several rows, [bold]--groups[/bold] names the column that tells whose they are. The
     guarantee is then for one person with all their rows, at the same noise; that column is no input of the model.
+
+    Started by [bold]torchrun --nproc-per-node 4 -m dpmac train ...[/bold], four processes share the rows and the work.
 
     [bold]Examples[/bold]
 
@@ -84,62 +97,72 @@ def train(
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
     """  # noqa: E501
     from dpmac.cli.jobs import Job, counted
+    from dpmac.cli.several import said_once, several
     from dpmac.cli.training import check_places
     from dpmac.tables import Schema
-    from dpmac.tables.files import need_columns, read_table
+    from dpmac.tables.files import need_columns
 
-    if not schema.is_file():
-        fix = f"there is no such file: make a template with  dpmac schema init {file} > {schema.name}"
-        raise ArgumentError("--schema", str(schema), fix)
-    chosen = _unseen(_aimed(Schema.load(schema), target, autoencoder), groups)
-    layers = _units(hidden)
-    check_places(out, ledger)
-    written = Job.written_at(file)  # before it is read: a change in between is then noticed, too
-    table = read_table(file, chosen)
-    need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
-    job = Job(
-        file=str(file.absolute()),
-        schema=chosen.to_dict(),
-        ledger="" if ledger is None else str(ledger.absolute()),
-        epsilon=epsilon,
-        delta=delta,
-        total_epsilon=total_epsilon,
-        epochs=epochs,
-        batch_size=batch_size,
-        hidden=layers,
-        seed=seed,
-        threads=threads,
-        name=name or out.name,
-        purpose=purpose,
-        data_set=data_set,
-        public_test=None if public_test is None else str(public_test.absolute()),
-        rows=counted(table, groups),
-        groups=groups,
-        max_rows=max_rows,
-        written=written,
-    )
-    begin(job, out, table, quiet=quiet, as_json=as_json)
+    with several() as world:
+        with said_once(world):
+            if not schema.is_file():
+                fix = f"there is no such file: make a template with  dpmac schema init {file} > {schema.name}"
+                raise ArgumentError("--schema", str(schema), fix)
+            chosen = _unseen(_aimed(Schema.load(schema), target, autoencoder), groups)
+            layers = _units(hidden)
+            check_places(out, ledger)
+            written = Job.written_at(file)  # before it is read: a change in between is then noticed, too
+            job = Job(
+                file=str(file.absolute()),
+                schema=chosen.to_dict(),
+                ledger="" if ledger is None else str(ledger.absolute()),
+                epsilon=epsilon,
+                delta=delta,
+                total_epsilon=total_epsilon,
+                epochs=epochs,
+                batch_size=batch_size,
+                hidden=layers,
+                seed=seed,
+                threads=threads,
+                name=name or out.name,
+                purpose=purpose,
+                data_set=data_set,
+                public_test=None if public_test is None else str(public_test.absolute()),
+                groups=groups,
+                max_rows=max_rows,
+                written=written,
+                memory=memory,
+                scratch=scratch if scratch in (None, "none") else str(Path(scratch).absolute()),
+            )
+            table = job.table(chosen, quiet=quiet or as_json or not world.leads)
+            need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
+            job = replace(job, rows=counted(table, groups))
+        begin(job, out, table, quiet=quiet, as_json=as_json, world=world)
 
 
-def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool) -> None:
+def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, world: World) -> None:
     """Make the run folder and train."""
     from dpmac.cli.jobs import CHECKPOINT, OWN_LEDGER
-    from dpmac.cli.training import discard, train
+    from dpmac.cli.several import said_once
+    from dpmac.cli.training import discard, follow, train
     from dpmac.privacy import Ledger
 
-    _check_numbers(job)
-    public = public_rows(job)
     shared = bool(job.ledger)
+    with said_once(world):
+        _check_numbers(job)
+        public = public_rows(job)
+        job = job if shared else replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
+    if not world.leads:
+        follow(job, folder, table, public, world)
+        return
     if shared and Path(job.ledger).exists():
         job = replace(job, before=len(Ledger.at(job.ledger, job.data_set)))
-    job = job if shared else replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
     job.begin(folder)
     started = time.monotonic()
     try:
         Path(job.ledger).parent.mkdir(parents=True, exist_ok=True)
         if not (quiet or as_json):
             _introduce(job, shared)
-        done = train(job, folder, table, public, quiet=quiet)
+        done = train(job, folder, table, public, quiet=quiet, world=world)
     except BaseException:
         if not Path(job.ledger).exists() and not (folder / CHECKPOINT).exists():
             discard(folder)  # it had not begun

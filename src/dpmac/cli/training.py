@@ -7,16 +7,20 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmac.checks import ArgumentError
 from dpmac.cli.ending import Failed, told
 from dpmac.cli.jobs import CHECKPOINT, JOB, OWN_LEDGER, Job
+from dpmac.cli.several import rows_of
 from dpmac.cli.watching import Watch, shown
+
+if TYPE_CHECKING:
+    from dpmac.privacy.world import World
 
 ROOM = 32 * 2**20  # bytes that must be free where a model or a ledger is to be written
 
@@ -70,18 +74,29 @@ def check_file(option: str, path: Path) -> None:
         raise Failed(f"{option} {path}: {free / 2**20:.0f} MB are free in {above}, {ROOM / 2**20:.0f} MB are needed")
 
 
-def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool) -> Trained:
-    """Fit, save and evaluate. ``table`` are the rows, ``public`` a table that the user calls public, or None.
+def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, world: World) -> Trained:
+    """Fit, save and evaluate. ``table`` are all rows, ``public`` a table that the user calls public, or None.
 
     If nothing was spent when it ends, nothing is left behind; else a line says what was spent, and how to go on.
     """
     from dpmac.training.alone import alone_with
 
     with alone_with(folder, "run"):
-        return _train(job, folder, table, public, quiet=quiet)
+        return _train(job, folder, table, public, quiet=quiet, world=world)
 
 
-def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool) -> Trained:
+def follow(job: Job, folder: Path, table: Any, public: Any, world: World) -> None:
+    """The training in a process that does not lead: with its own rows, and nothing to write or to say."""
+    from dpmac.privacy import Ledger
+    from dpmac.training.checkpoint import Checkpoints
+
+    estimator = job.estimator(Ledger(), Checkpoints(folder / CHECKPOINT, keep=True))
+    estimator.world = world
+    with _interrupts_between_steps(lambda: not hasattr(estimator, "run_")):
+        _fit(estimator, rows_of(world, table, job), public, job)
+
+
+def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, world: World) -> Trained:
     from dpmac.privacy import Ledger
     from dpmac.training.checkpoint import Checkpoints
 
@@ -91,11 +106,12 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool) -> T
     checkpoints = Checkpoints(folder / CHECKPOINT, keep=True)  # until the model is safe
     fresh = not checkpoints.path.exists()
     estimator = job.estimator(ledger, checkpoints)
+    estimator.world = world
     watch = Watch(ledger, job.before, steps_of(job), delta_of(job))
     try:
-        with _interrupts_between_steps(watch), ledger.noting(purpose=job.purpose, model=job.name):
+        with _interrupts_between_steps(watch.may_stop), ledger.noting(purpose=job.purpose, model=job.name):
             with shown(None if quiet else watch):
-                _fit(estimator, table, public, job)
+                _fit(estimator, rows_of(world, table, job), public, job)
             where = _saved(estimator, folder)
             evaluation = _evaluated(estimator, where, public, job)
             if where == folder:
@@ -188,7 +204,7 @@ def discard(folder: Path) -> None:
 
 
 @contextmanager
-def _interrupts_between_steps(watch: Watch) -> Iterator[None]:
+def _interrupts_between_steps(may_stop: Callable[[], bool]) -> Iterator[None]:
     """Ctrl-C stops the steps, which a checkpoint brings back; what is released or written after them is finished."""
     if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
         yield
@@ -196,8 +212,7 @@ def _interrupts_between_steps(watch: Watch) -> Iterator[None]:
 
     def interrupted(*_: Any) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once: the ending itself takes a moment
-        spent = len(watch.ledger) > watch.before
-        if spent and not 0 < watch.done() < watch.total:
+        if not may_stop():
             sys.stderr.write("dpmac: the steps are done: finishing, so that nothing paid for is lost\n")
             return
         raise KeyboardInterrupt

@@ -38,6 +38,10 @@ class Watch:
         made = sum(entry.label == STEP for entry in self.ledger.entries[self.before :])
         return min(made, self.total)
 
+    def may_stop(self) -> bool:
+        """Whether an end loses nothing that was paid for: between the steps, or before any of them."""
+        return len(self.ledger) == self.before or 0 < self.done() < self.total
+
     def price(self) -> None:
         """Compute once what will have been spent at a few steps from here to the last; takes about a second."""
         from dpmac.privacy.accounting import epsilon_of, merged

@@ -23,6 +23,7 @@ from dpmac.methods.closed_form import LENGTH
 from dpmac.nets import LOSSES, Activation, Dense, Network
 from dpmac.privacy import Bound, Ledger, Plan, PrivateRows
 from dpmac.privacy.groups import USUAL
+from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Schema
 from dpmac.training.checkpoint import Checkpoints
@@ -53,7 +54,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         the closed form below, which is the better one of the two on real tables (benchmarks/autoencoders.py).
     share : of the closed form's budget beside the mean's, for the linear code; 1 keeps a linear decoder.
     epsilon, delta, schema, feature_range, max_rows, ledger, total_epsilon, random_state, device : as of
-        :class:`DPMACPCA`.
+        :class:`DPMACPCA`. ``world`` : as of :class:`DPMACClassifier`.
     hidden_layer_sizes, batch_size, epochs, activation, learning_rate, z_step, bound, micro_batch_size, threads,
     progress, checkpoint : of the gradient method alone, as of :class:`DPMACClassifier`.
 
@@ -92,6 +93,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
         checkpoint: Checkpoints | str | Path | None = None,
+        world: World | None = None,
     ) -> None:
         super().__init__(
             hidden_layer_sizes,
@@ -114,6 +116,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
             threads=threads,
             progress=progress,
             checkpoint=checkpoint,
+            world=world,
         )
         self.code_size = code_size
         self.method = method
@@ -122,9 +125,10 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACAutoencoder:  # noqa: ARG002 - scikit-learn's
         """Fit on ``X`` (rows, features). Everything is checked before any privacy is spent.
 
-        ``groups`` says whose each row is, as of :class:`DPMACClassifier`.
+        ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`.
         """
-        given = self._checked_rows(X, groups)
+        files = self._files(X)
+        given = self._checked_rows(X, groups) if files is None else self._from_files(files, groups)[0]
         if self.method not in METHODS:
             raise ArgumentError("method", self.method, "choose 'auto', 'closed-form' or 'gradient'")
         fix = "give the part of the budget for the linear code, above 0 and at most 1"

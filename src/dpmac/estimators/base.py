@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Origin, P
 from dpmac.privacy.door import MAX_ROWS
 from dpmac.privacy.groups import USUAL
 from dpmac.privacy.origin import check_origin
+from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import Schema
 from dpmac.training import Run, Trainer
@@ -37,6 +39,7 @@ from dpmac.training.afterwards import Afterwards
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.course import handing_over
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for
+from dpmac.training.following import books, checkpoints_for
 from dpmac.training.progress import progress_bar
 from dpmac.training.threads import step_work, threads_for, using
 from dpmac.training.trainer import Evaluate
@@ -77,6 +80,7 @@ class PrivateEstimator(OnRows):
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
         checkpoint: Checkpoints | str | Path | None = None,
+        world: World | None = None,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.epsilon = epsilon
@@ -98,6 +102,7 @@ class PrivateEstimator(OnRows):
         self.threads = threads
         self.progress = progress
         self.checkpoint = checkpoint
+        self.world = world
 
     def _train(
         self,
@@ -114,13 +119,14 @@ class PrivateEstimator(OnRows):
         ``after`` is what the estimator will release when the training is done, from the same budget; it is handed the
         table and the source for that.
         """
-        x, ledger = given.x, Ledger.at(self.ledger)
+        x, ledger = given.x, books(self._world, self.ledger)
         ledger.check_unit(given.unit)
         if after and given.spots > MAX_ROWS:  # said now, and not when the training is paid for
             fix = f"what is released after the training takes {MAX_ROWS:,} at most: leave it out, or lower max_rows"
             raise ArgumentError("X", f"{given.spots:,} rows", fix)
         checkpoints = self._checkpoints(ledger)
-        found = ledger if checkpoints is None else checkpoints.before(ledger)  # as the run finds, or once found, it
+        # as the run finds, or once found, it
+        found = ledger if checkpoints is None else self._world.everywhere(partial(checkpoints.before, ledger))
         # what others released since counts against a total as well
         others = ledger if checkpoints is None else ledger.of_others(checkpoints.run)
         own = self._plan(given.n, schedule_for(given.n), after, others)
@@ -142,14 +148,16 @@ class PrivateEstimator(OnRows):
             network.weight_layers[-1].weight.mul_(0.1)
         rate = usual.learning_rate if self.learning_rate is None else self.learning_rate
         table = given.table() if targets is None else given.table(targets)
-        if front is None and plan.noise_multiplier:
-            warn_of_scales(x)
-        shared = self.ledger is not None
-        threads = threads_for(step_work(network.sizes, plan.batch_size)) if self.threads is None else self.threads
+        if front is None and plan.noise_multiplier and self._world.leads:
+            warn_of_scales(given.few)
+        shared = self.ledger is not None or not self._world.leads
+        threads = self.threads
+        if threads is None:  # as many everywhere: solvers round by how many there are
+            threads = self._world.leaders(threads_for(step_work(network.sizes, plan.batch_size)))
         with (
             using(threads),
-            progress_bar("training", self.progress) as on_step,
-            counted(x, self.epsilon, ledger, shared),
+            progress_bar("training", self.progress if self._world.leads else False) as on_step,
+            counted(given.few, self.epsilon, ledger, shared),
         ):
             trainer = Trainer(
                 network.to(self._device()),
@@ -167,7 +175,8 @@ class PrivateEstimator(OnRows):
                 notes=notes,
             )
             self.run_: Run = trainer.fit(table, ledger=ledger, checkpoints=checkpoints)
-        self._after = Afterwards.of(ledger, checkpoints, plan.steps, seeded=source.seeded)
+        book, seeded = self.run_.ledger, source.seeded
+        self._after = Afterwards.of(book, checkpoints, plan.steps, seeded=seeded, world=self._world)
         self.front_ = self.run_.front
         self.network_ = self.run_.model
         self.history_ = self.run_.history
@@ -176,16 +185,21 @@ class PrivateEstimator(OnRows):
         return table.to(self.network_.device), source
 
     def _checkpoints(self, ledger: Ledger) -> Checkpoints | None:
-        if self.checkpoint is not None and ledger.path is None:
+        self._world.agree("whether there is a checkpoint", self.checkpoint is not None)
+        if self.checkpoint is not None and self._world.leaders(ledger.path is None):
             fix = "a training that can be gone on with needs a ledger on the disk: give ledger='a/path'"
             raise ArgumentError("checkpoint", self.checkpoint, fix)
-        return Checkpoints.at(self.checkpoint)
+        return checkpoints_for(self._world, self.checkpoint)
+
+    def _written_here(self) -> Checkpoints | None:
+        """The checkpoints that this process writes."""
+        return Checkpoints.at(self.checkpoint) if self._world.leads else None
 
     @contextmanager
     def _afterwards(self, what: str) -> Iterator[Afterwards]:
         """What is released after the training, and then the end of the fit; it says what was made of it before."""
-        after, ledger, checkpoints = self._after, self.run_.ledger, Checkpoints.at(self.checkpoint)
-        if after.lost:
+        after, ledger, checkpoints = self._after, self.run_.ledger, self._written_here()
+        if after.lost and self._world.leads:
             said = f"{after.lost} releases of the {what} died with the process: they are paid for, and left out"
             warnings.warn(said, RuntimeWarning, stacklevel=3)
         apart = nullcontext() if checkpoints is None else checkpoints.alone()
@@ -197,7 +211,7 @@ class PrivateEstimator(OnRows):
 
     def _fitted(self) -> None:
         """The end of a fit: nothing is left to go on with."""
-        checkpoints = Checkpoints.at(self.checkpoint)
+        checkpoints = self._written_here()
         if checkpoints is not None:
             checkpoints.finished()
 

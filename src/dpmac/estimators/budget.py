@@ -12,9 +12,11 @@ import torch
 from sklearn.base import BaseEstimator
 
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.estimators.sharing import agree_on
 from dpmac.privacy import Ledger, Mechanism
 from dpmac.privacy.accounting import epsilon_of
 from dpmac.privacy.plan import check_delta
+from dpmac.privacy.world import ALONE, World
 from dpmac.training.defaults import safe_delta
 
 
@@ -27,12 +29,21 @@ class Budgeted(BaseEstimator):
     total_epsilon: float | None
     random_state: int | np.random.RandomState | None
     device: str
+    world: World | None
+
+    @property
+    def _world(self) -> World:
+        """The processes that fit together."""
+        return ALONE if self.world is None else self.world
 
     def _check_budget(self) -> None:
         number("epsilon", self.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
         if self.total_epsilon is not None:
             fix = "give what the ledger may hold in all, a number above 0, or None"
             number("total_epsilon", self.total_epsilon, fix, low=5e-324)
+        if not hasattr(self._world, "released"):
+            raise ArgumentError("world", self.world, "give what dpmac.training.together() gives, or None")
+        agree_on(self._world, self)
 
     def _delta(self, n: int) -> float:
         if self.delta is None:
@@ -58,13 +69,14 @@ class Budgeted(BaseEstimator):
             raise ArgumentError("device", self.device, f"{str(error).splitlines()[0]}: use 'cpu'") from None
 
     def _seed(self) -> int | None:
-        if self.random_state is None:
-            return None
+        seed: int | None = None
         if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31))
-        return integer(
-            "random_state", self.random_state, "give None or a whole number, at least 0", low=0, high=2**63 - 1
-        )
+            seed = int(self.random_state.randint(2**31))
+        elif self.random_state is not None:
+            fix = "give None or a whole number, at least 0"
+            seed = integer("random_state", self.random_state, fix, low=0, high=2**63 - 1)
+        led: int | None = self._world.leaders(seed)
+        return led
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,6 +15,8 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, chosen
 from dpmac.estimators.base import Array, PrivateEstimator
 from dpmac.estimators.labels import (
+    CLASSES_NOTE,
+    LabelsInFiles,
     accuracy_on,
     check_classes,
     class_weights,
@@ -24,21 +26,20 @@ from dpmac.estimators.labels import (
     looked_over,
     names_of_labels,
 )
+from dpmac.estimators.sharing import all_classes
 from dpmac.mac import ZStep
 from dpmac.methods import Calibration
 from dpmac.nets import LOSSES, Activation, Loss, MultiLabelCrossEntropy, WeightedClasses
 from dpmac.privacy import BOUNDS, Bound, Ledger, Normalise, PrivateRows
 from dpmac.privacy.groups import USUAL
+from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Category, Schema
+from dpmac.tables.stored import MEMORY
 from dpmac.training.afterwards import Afterwards
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.defaults import calibration_for
 from dpmac.training.trainer import Evaluate
-
-CLASSES_NOTE = (
-    "the set of class labels, which was read from the data and is treated as public (give `classes` to avoid it);"
-)
 
 
 class DPMACClassifier(ClassifierMixin, PrivateEstimator):
@@ -65,25 +66,21 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         and cuts what it makes too long: weights of at most 1 keep their ratios best. Probabilities are those of the
         re-weighted problem, and the calibration keeps them so (it weighs the rows alike); p_k / weight_k, made to sum
         to 1, are those of the rows as they are. "balanced" is refused: it would read the rows' class frequencies.
-    calibrate : spend 5 % of the budget (10 % below 1,000 rows) on a private recalibration of the logits, if rows times
-        epsilon is 500 at least.
+    calibrate : spend 5 % (below 1,000 rows 10 %) on a recalibration of the logits, if n epsilon is 500 at least.
     batch_size, epochs, activation, learning_rate : None follows from public numbers (:mod:`dpmac.training.defaults`).
-    loss : "softmax" or the paper's per-class "sigmoid" cross-entropy; several labels a row are always independent
-        sigmoids, their cross-entropies summed.
-    z_step : "fixed" (one backward sweep, fast), "adam" (the paper's 30 Adam steps), "error", "gauss-newton", or any
-        Z-step object (see ``dpmac.mac``).
+    loss : "softmax" or the paper's per-class "sigmoid" cross-entropy, which is always that of several labels a row.
+    z_step : "fixed" (one backward sweep), "adam" (the paper's 30 Adam steps), "error", "gauss-newton", or a Z-step.
     bound : "joint", "normalise", "clip", "adaptive", or a :class:`dpmac.privacy.Bound` object; None clips the whole
         gradient of an example, at a threshold by the rule.
     ledger : a :class:`dpmac.privacy.Ledger` or a path: what is released is added to it, and the statement composes all
         that it holds. Any number of fits may share one. ``total_epsilon`` refuses a fit that would not fit into it.
-    random_state : None draws all randomness from the operating system. A number makes the run repeatable, and *not
-        private* against anyone who knows it.
+    random_state : a number makes the run repeatable, and *not private* against anyone who knows it; None is private.
     device : a torch device. ``micro_batch_size`` bounds memory, ``threads`` are torch's during the fit (None: one for
         small steps, else as many as there are idle cores). None of them changes the result beyond rounding.
     progress : True, False, or "auto" for a bar on a terminal when training takes more than a moment.
-    checkpoint : a folder, in which a checkpoint is kept while ``fit`` runs (it needs a ``ledger`` on the disk). If the
-        process is killed, ``fit`` with the same arguments and rows goes on from it; nothing is paid twice. It is
-        removed when the model is fitted.
+    checkpoint : a folder, in which a checkpoint is kept while ``fit`` runs (it needs a ``ledger`` on the disk), and
+        removed at its end. After a crash the same ``fit`` with the same rows goes on, and pays nothing twice.
+    world : of processes that each fit their own rows, for one model (:func:`dpmac.training.together`, docs/scale.md).
 
     Attributes
     ----------
@@ -122,6 +119,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
         checkpoint: Checkpoints | str | Path | None = None,
+        world: World | None = None,
     ) -> None:
         super().__init__(
             hidden_layer_sizes,
@@ -144,6 +142,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
             threads=threads,
             progress=progress,
             checkpoint=checkpoint,
+            world=world,
         )
         self.classes = classes
         self.class_weight = class_weight
@@ -155,27 +154,37 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
     ) -> DPMACClassifier:
         """Train on ``X`` (rows, features) and labels ``y`` (None takes the schema's target out of the table).
 
+        ``X`` may be in files, larger than memory (:class:`dpmac.tables.Files`, or a path): with a schema, without y.
         ``y`` is one label a row, or a matrix (rows, labels) of 0 and 1 where a row may have several (multi-label).
         ``groups`` says whose each row is, an id for each (with a schema, the name of their column will do): the unit of
         privacy is then a person with any number of rows, and every person has the same say.
         Everything is checked before any privacy is spent. ``public_validation=(X, y)`` records accuracy on *public*
         rows after each epoch in ``history_``. Never pass private rows there: such metrics are outside the guarantee.
         """
-        labels = None if y is None else looked_over(y)
-        given, y = self._checked(X, labels, groups)
-        y = looked_over(y) if labels is None else y  # the schema's target
-        several = y.ndim == 2
+        indicator: np.dtype[Any] | None = None
+        if (files := self._files(X, y)) is not None:
+            found = LabelsInFiles(self._single, self._known_classes())
+            given, targets = self._from_files(files, groups, found)
+            classes = found.classes
+        else:
+            labels = None if y is None else looked_over(y)
+            given, y = self._checked(X, labels, groups)
+            y = looked_over(y) if labels is None else y  # the schema's target
+            indicator = y.dtype if y.ndim == 2 else None
+            classes, targets = self._single(y) if indicator is None else self._several(y)
+        several = indicator is not None
         if self.loss not in ("softmax", "sigmoid"):
             raise ArgumentError("loss", self.loss, "choose 'softmax' or 'sigmoid'")
-        classes, targets = self._several(y) if several else self._single(y)
         loss, weights = self._weighed(classes, several)
-        evaluate = self._evaluator(public_validation, classes, several)
+        evaluate: Evaluate | None = None
+        if public_validation is not None:
+            rows, right = public_validation
+            evaluate = accuracy_on(self._inputs(rows), np.asarray(right), classes, several)
         notes = () if several or self._known_classes() is not None else (CLASSES_NOTE,)
         calibration = self._calibration(given.n)
         after = () if calibration is None else (calibration.mechanism(),)
         table, source = self._train(given, targets, loss, after=after, evaluate=evaluate, notes=notes)
-        self.classes_ = classes
-        self._indicator: np.dtype[Any] | None = y.dtype if several else None
+        self.classes_, self._indicator = classes, indicator
         self.calibration_: tuple[float, float] | None = None
         with self._afterwards("calibration") as done:
             if calibration is not None and (done.kept is not None or done.made < calibration.rounds):
@@ -208,14 +217,13 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         weights: Tensor | None,
         done: Afterwards,
     ) -> None:
-        run, several = self.run_, self._indicator is not None
-        logits = table.behind(run.outputs)  # once for all rounds
+        logits = table.behind(self.run_.outputs, room=MEMORY)  # once for all rounds
         self.calibration_ = calibration.fit(
             logits,
             torch.nn.Identity(),
             source,
             done.ledger,
-            several=several,
+            several=self._indicator is not None,
             weights=weights,
             made=done.made,
             kept=done.kept,
@@ -279,13 +287,11 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         """The classes, sorted, and one-hot targets."""
         check_classes(y)
         column = self._target_column() if self.classes is None else None
-        classes, codes = encoded_by_schema(column, y) if isinstance(column, Category) else encoded(y, self.classes)
+        if isinstance(column, Category):
+            classes, codes = encoded_by_schema(column, y)
+        else:
+            classes, codes = encoded(y, all_classes(self._world, y, self.classes))
         return classes, torch.eye(len(classes))[codes]
-
-    def _evaluator(self, public: tuple[Any, Any] | None, classes: Array, several: bool) -> Evaluate | None:
-        if public is None:
-            return None
-        return accuracy_on(self._inputs(public[0]), np.asarray(public[1]), classes, several)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,6 +23,7 @@ from dpmac.privacy.accounting import calibrate
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import TableEncoder
 from dpmac.tables.decoder import cells_near, longest
+from dpmac.training.following import books
 
 MEAN = 0.05  # of the budget, for the mean
 USUAL_CODE = 8
@@ -39,6 +40,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
     class on it says :meth:`_code_of` and :meth:`_inputs_of`, and fits by :meth:`_release`.
     """
 
+    _made = 16
     _bins = 0  # pieces of a numeric code: an autoencoder gives back numbers, and needs no pieces
 
     def _code_of(self, inputs: Tensor) -> Tensor:
@@ -58,13 +60,13 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
         x = given.x
         delta, device, front = self._delta(given.n), self._device(), self._front(x.shape[1])
         sigma = _least_noise(shares, float(self.epsilon), delta) if math.isfinite(self.epsilon) else 0.0
-        ledger, source = Ledger.at(self.ledger), noise_source(self._seed())
+        ledger, source = books(self._world, self.ledger), noise_source(self._seed())
         ledger.check_unit(given.unit)
         self._check_total(ledger, _mechanisms(shares, sigma), delta)
         check_origin(ledger, delta, schema=front)
-        if front is None and sigma:
-            warn_of_scales(x)
-        with counted(x, self.epsilon, ledger, self.ledger is not None):
+        if front is None and sigma and self._world.leads:
+            warn_of_scales(given.few)
+        with counted(given.few, self.epsilon, ledger, self.ledger is not None or not self._world.leads):
             raw = given.table().to(device)
             model = make(raw if front is None else raw.behind(front.to(device)), sigma, source, ledger)
         self.front_ = None if front is None else front.cpu()

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmac.checks import ArgumentError, PrivacyWarning
+from dpmac.tables import Files
 from dpmac.tables.frames import cells, names_of
+from dpmac.tables.ids import differing
 
 WHO = {
     *("person", "patient", "customer", "client", "user", "subject", "member", "participant", "respondent", "employee"),
@@ -62,6 +64,8 @@ def _sure(name: str) -> bool | None:
 
 def _different(table: Any, name: str) -> tuple[int, int] | None:
     """How many different values a column has, and how many rows; None if they cannot be told apart."""
+    if isinstance(table, Files):
+        return differing(table.batches([name]), name, FEW), table.n
     try:
         column = cells(table, [name])[name]
         return len(set(column.tolist())), len(column)

@@ -15,12 +15,17 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
+from dpmac.cells import flat
 from dpmac.checks import ArgumentError, number
 from dpmac.nets import Network
 from dpmac.tables import Category
+from dpmac.tables.coding import cells_of, distinct
 
 Array = np.ndarray[Any, Any]
 SHAPES = "give one label for each row, or a matrix (n, labels) of 0 and 1 where a row may have several"
+CLASSES_NOTE = (
+    "the set of class labels, which was read from the data and is treated as public (give `classes` to avoid it);"
+)
 PRIVATE_COUNTS = (
     "the frequencies of the classes are private numbers of the rows, and weights made of them would leak: give public "
     "weights {class: weight}, or release the counts with noise first and pay for them in the ledger"
@@ -146,6 +151,38 @@ def names_of_labels(labels: int, known: Sequence[Any] | None) -> Array:
     if names.shape != (labels,) or len(np.unique(names)) < labels:
         raise ArgumentError("classes", known, f"y has {labels} labels a row: name each of them, or leave classes out")
     return names
+
+
+class LabelsInFiles:
+    """Labels of a table in files, batch by batch: targets as ``single`` makes them of a column in memory.
+
+    ``single`` makes of labels the classes, which must be ``known``, and one-hot targets; ``classes``, as the labels'
+    type names them, are there after the first batch.
+    """
+
+    def __init__(self, single: Callable[[Array], tuple[Array, Tensor]], known: Sequence[Any] | None) -> None:
+        if known is None:
+            fix = "classes of rows in files are not looked for: give them, or a schema whose target is a category"
+            raise ArgumentError("classes", None, fix)
+        self._single = single
+        self.classes: Array = np.empty(0)
+
+    def __call__(self, cells: Any) -> Array:
+        values, places = distinct(cells)
+        used, inverse = np.unique(places, return_inverse=True)
+        few = [values[place] for place in used]
+        try:  # twice each: so many different ones look like numbers to scikit-learn, which warns of it
+            classes, targets = self._single(looked_over(flat([*few, *few])))
+        except ArgumentError:  # once more, row by row, to say where
+            classes, targets = self._single(looked_over(flat(cells_of(cells))))
+            inverse = np.arange(len(targets))
+        if len(self.classes) and not np.array_equal(self.classes, classes):
+            raise ArgumentError(
+                "y", classes.tolist(), f"other rows have labels of another kind: {self.classes.tolist()}"
+            )
+        self.classes = classes
+        found: Array = targets.numpy()[inverse]
+        return found
 
 
 # --- public weights ---------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from dpmac.estimators.coder import ENDLESS, MEAN, Coder
 from dpmac.methods import DPPCA, DPMean, ReleasedMean, ReleasedPCA
 from dpmac.privacy import Ledger, PrivateRows
 from dpmac.privacy.groups import USUAL
+from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Schema
 
@@ -41,7 +42,7 @@ class DPMACPCA(Coder):
         Without it features should lie within [-1, 1].
     max_rows : rows that a person brings to a release, at most, where ``fit`` is given ``groups``; they are averaged.
     normalise : give every row the same say, however far from the mean; otherwise far rows have more, up to a limit.
-    ledger, total_epsilon, random_state, device : as of :class:`DPMACClassifier`.
+    ledger, total_epsilon, random_state, device, world : as of :class:`DPMACClassifier`.
 
     Attributes
     ----------
@@ -65,6 +66,7 @@ class DPMACPCA(Coder):
         total_epsilon: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
+        world: World | None = None,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -77,13 +79,15 @@ class DPMACPCA(Coder):
         self.total_epsilon = total_epsilon
         self.random_state = random_state
         self.device = device
+        self.world = world
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACPCA:  # noqa: ARG002 - scikit-learn's signature
         """Release the mean and the second moments of ``X`` (rows, features). Everything is checked before.
 
-        ``groups`` says whose each row is, as of :class:`DPMACClassifier`.
+        ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`.
         """
-        given = self._checked_rows(X, groups)
+        files = self._files(X)
+        given = self._checked_rows(X, groups) if files is None else self._from_files(files, groups)[0]
         width = self._width(given.x.shape[1])
         kept = self._kept("n_components", self.n_components, width)
         if not isinstance(self.normalise, bool | np.bool_):

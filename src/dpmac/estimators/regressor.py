@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from sklearn.base import RegressorMixin
 
+from dpmac.cells import flat
 from dpmac.checks import ArgumentError, number
 from dpmac.estimators.base import Array, PrivateEstimator
 from dpmac.mac import ZStep
@@ -18,9 +19,12 @@ from dpmac.methods import ResidualScale
 from dpmac.nets import LOSSES, Activation
 from dpmac.privacy import Bound, Ledger
 from dpmac.privacy.groups import USUAL
+from dpmac.privacy.world import World
 from dpmac.tables import Number, Schema
+from dpmac.tables.coding import cells_of, numbers_of
 from dpmac.training.checkpoint import Checkpoints
 
+ANY = (-1.0, 1.0)  # a range that is not asked for
 RESIDUALS = 0.02  # of the budget, for the residual's scale
 
 
@@ -36,7 +40,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
     residuals : spend RESIDUALS of the budget on the residual's scale, for ``predict(..., return_std=True)``.
     hidden_layer_sizes, epsilon, delta, schema, feature_range, max_rows, batch_size, epochs, activation, learning_rate,
     z_step, bound, ledger, total_epsilon, random_state, device, micro_batch_size, threads,
-    progress, checkpoint : as of :class:`DPMACClassifier`.
+    progress, checkpoint, world : as of :class:`DPMACClassifier`.
 
     Attributes
     ----------
@@ -71,6 +75,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
         checkpoint: Checkpoints | str | Path | None = None,
+        world: World | None = None,
     ) -> None:
         super().__init__(
             hidden_layer_sizes,
@@ -93,6 +98,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
             threads=threads,
             progress=progress,
             checkpoint=checkpoint,
+            world=world,
         )
         self.target_range = target_range
         self.residuals = residuals
@@ -100,18 +106,26 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACRegressor:
         """Train on ``X`` (rows, features) and numbers ``y`` (None takes the schema's target out of the table).
 
-        ``groups`` says whose each row is, as of :class:`DPMACClassifier`. Everything is checked before any privacy is
-        spent.
+        ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`. Everything is
+        checked before any privacy is spent.
         """
-        given, y = self._checked(X, y, groups)
+        files = self._files(X, y)
+        if files is None:
+            given, y = self._checked(X, y, groups)
         low, high = self._range()
-        numbers = self._numbers(y)
-        unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)
+
+        def targets_of(numbers: Array) -> Array:
+            unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)
+            return unit.astype(np.float32)[:, None]
+
+        if files is None:
+            targets = torch.from_numpy(targets_of(self._numbers(y)))
+        else:
+            given, targets = self._from_files(files, groups, lambda cells: targets_of(self._numbers(_read(cells))))
         residuals = None
         if self.residuals and math.isfinite(self.epsilon):
             residuals = ResidualScale.for_share(RESIDUALS, self.epsilon, self._delta(given.n))
         after = () if residuals is None else (residuals.mechanism(),)
-        targets = torch.from_numpy(unit.astype(np.float32)).unsqueeze(1)
         table, source = self._train(given, targets, LOSSES["squared"], after=after)
         self.target_range_ = (low, high)
         self.residual_std_: float | None = None
@@ -165,3 +179,9 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _read(cells: Any) -> Array:
+    """The numbers of a batch of cells, NaN where one is missing."""
+    found = numbers_of(cells)
+    return Number(*ANY, missing=True).coded("y", flat(cells_of(cells))) if found is None else found

@@ -4,40 +4,70 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dpmac.cells import flat
 from dpmac.checks import ArgumentError, integer
 from dpmac.estimators.arrays import validate_data
 from dpmac.estimators.budget import Budgeted
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.ids import warn_of_ids
+from dpmac.estimators.sharing import check_whole
+from dpmac.estimators.warning import Few
 from dpmac.nets.fronts import Front, ToRange
 from dpmac.privacy import Persons, PrivateRows
 from dpmac.privacy.groups import MOST, ROW
-from dpmac.tables import Schema, TableEncoder
+from dpmac.privacy.store import Store
+from dpmac.privacy.world import ALONE, World
+from dpmac.tables import Files, Schema, TableEncoder
+from dpmac.tables.coding import Reader, Targets
 from dpmac.tables.columns import Column
 from dpmac.tables.frames import cells
+from dpmac.tables.stored import files_of
+from dpmac.training.progress import progress_bar
 
 Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Raw rows, and their targets, that are not in memory; ``few`` of them, by which the table is known again."""
+
+    store: Store
+    few: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return len(self.store), *self.store.blank[0].shape[1:]
+
+    def __len__(self) -> int:
+        return len(self.store)
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
     """What ``fit`` was given: raw rows and, where the unit of privacy is a person, whose they are. It is never kept."""
 
-    x: Tensor
+    x: Tensor | Stored
     persons: Persons | None = None
+    world: World = ALONE
+    elsewhere: int = 0  # persons, else rows, of other processes
+
+    @property
+    def few(self) -> Tensor:
+        """Rows by which the table is known again: all that are in memory."""
+        return self.x.few if isinstance(self.x, Stored) else self.x
 
     @property
     def n(self) -> int:
         """The number of persons, else of rows: public, and what every plan and default follows from."""
-        return len(self.x) if self.persons is None else len(self.persons)
+        return self.elsewhere + (len(self.x) if self.persons is None else len(self.persons))
 
     @property
     def spots(self) -> int:
@@ -49,8 +79,9 @@ class Given:
         return ROW if self.persons is None else self.persons.unit
 
     def table(self, *targets: Tensor) -> PrivateRows:
-        """The private table."""
-        return PrivateRows(self.x, *targets, groups=self.persons)
+        """The private table. Rows that are not in memory have their targets with them."""
+        columns = (self.x.store,) if isinstance(self.x, Stored) else (self.x, *targets)
+        return PrivateRows(*columns, groups=self.persons, world=self.world)
 
 
 class OnRows(Budgeted):
@@ -62,6 +93,7 @@ class OnRows(Budgeted):
     front_: Front | None
     privacy_: Privacy
     _bins = 12  # pieces of a numeric code
+    _made = 8  # bytes for each input of a row in memory, at the most, while a fit makes them
     _labels_may_be_several = False  # whether y may be a matrix, (n, labels)
 
     def save(self, folder: str | Path, *, extra: Mapping[str, Any] | None = None) -> Path:
@@ -109,6 +141,45 @@ class OnRows(Budgeted):
             return self._enough(rows, X, groups)
         return self._enough(self._read(encoder, X), X, groups)
 
+    def _files(self, X: Any, y: Any = None) -> Files | None:
+        """The rows as a table in files; None if they are in memory. What it lacks is said before it is read."""
+        files = files_of(X)
+        if files is None:
+            return None
+        self._check_budget()
+        if self._encoder() is None:
+            fix = "rows in files need a schema: what is publicly known of their columns (dpmac.tables.Schema)"
+            raise ArgumentError("schema", None, fix)
+        if y is not None:
+            raise ArgumentError("y", type(y).__name__, "targets of rows in files are the schema's: leave y out")
+        if files.n < 2:
+            raise ArgumentError("X", f"n_samples={files.n}", "give at least 2 rows; a guarantee needs a crowd")
+        return files
+
+    def _from_files(self, files: Files, groups: Any, targets: Targets | None = None) -> tuple[Given, Tensor]:
+        """All rows, read once and looked over, and their targets: none of them, but in their shape, if they are stored.
+
+        What is made of them is what would be made of the table in memory, bit for bit.
+        """
+        encoder = self._encoder()
+        assert encoder is not None
+        if targets is not None and encoder.schema.target is None:
+            raise ArgumentError("schema", encoder.schema, "it names no target: rows in files have theirs by the schema")
+        name = groups if isinstance(groups, str) else None
+        if name is not None:
+            self._check_name(name)
+        self.n_features_in_, self.feature_names_in_ = encoder.n_features_in_, encoder.feature_names_in_
+        reader = Reader(encoder.schema.features, None if targets is None else encoder.schema.target, targets)
+        beside = 2 * self._made * encoder.n_features_out if groups is None else 0
+        few, own = Few(files.n), cast("bool | Literal['auto']", getattr(self, "progress", "auto"))
+        show = own if files.progress is None else files.progress
+        with progress_bar("reading", show, "rows", patience=2.0) as on_rows:
+            read = files.read(reader, ids=name, beside=beside, on_rows=on_rows, seen=few.add)
+        rows = read.rows
+        x = rows[0] if isinstance(rows, tuple) else Stored(rows, few.rows())
+        y = (rows if isinstance(rows, tuple) else rows.blank)[1:]
+        return self._enough(x, files, groups, read.ids), y[0] if y else torch.empty(0)
+
     def _looked_over(self, X: Array) -> Tensor:
         self._front(X.shape[1])  # a bad range is said before anything else
         return _tensor(X)
@@ -118,24 +189,39 @@ class OnRows(Budgeted):
         self.n_features_in_, self.feature_names_in_ = encoder.n_features_in_, encoder.feature_names_in_
         return rows
 
-    def _enough(self, rows: Tensor, table: Any, groups: Any) -> Given:
+    def _enough(self, rows: Tensor | Stored, table: Any, groups: Any, ids: Array | None = None) -> Given:
         if len(rows) < 2:
             raise ArgumentError("X", f"n_samples={len(rows)}", "give at least 2 rows; a guarantee needs a crowd")
-        given = Given(rows, self._persons(table, groups, len(rows)))
+        given = Given(rows, self._persons(table, groups, len(rows), ids))
         if given.n < 2:
             raise ArgumentError("groups", f"{given.n} person", "give rows of at least 2; a guarantee needs a crowd")
-        self._delta(given.n)
-        return given
+        whole = self._joined(given, table, groups)
+        self._delta(whole.n)
+        return whole
 
-    def _persons(self, table: Any, groups: Any, rows: int) -> Persons | None:
-        """Whose the rows are; None where every row is a person of its own, as far as anyone said."""
+    def _joined(self, given: Given, table: Any, groups: Any) -> Given:
+        """With the number of rows, or persons, of all processes; nobody's rows may be in more than one."""
+        world = self._world
+        world.agree("the unit of privacy", given.unit)
+        if given.persons is not None and world.size > 1:
+            if not isinstance(groups, str):
+                check_whole(world, flat(groups))
+            else:
+                check_whole(world, table.different(groups) if isinstance(table, Files) else self._ids(table, groups))
+        return replace(given, world=world, elsewhere=sum(world.everyone(given.n)) - given.n)
+
+    def _persons(self, table: Any, groups: Any, rows: int, ids: Array | None) -> Persons | None:
+        """Whose the rows are; None where every row is a person of its own, as far as anyone said.
+
+        ``ids`` is the column ``groups`` of a table in files, which has been read already.
+        """
         integer("max_rows", self.max_rows, f"give the rows of a person in a step, 1 to {MOST}", low=1, high=MOST)
         if groups is None:
-            if math.isfinite(self.epsilon):
+            if math.isfinite(self.epsilon) and self._world.leads:
                 warn_of_ids(table)
             return None
         if isinstance(groups, str):
-            persons = Persons.of(self._ids(table, groups), self.max_rows, groups)
+            persons = Persons.of(self._ids(table, groups) if ids is None else ids, self.max_rows, groups)
         else:
             persons = Persons.of(groups, self.max_rows)
         if persons.rows != rows:
@@ -144,18 +230,22 @@ class OnRows(Budgeted):
 
     def _ids(self, table: Any, name: str) -> Array:
         """The column of a table that says whose a row is."""
+        self._check_name(name)
+        return cells(table, [name])[name]
+
+    def _check_name(self, name: str) -> None:
         encoder = self._encoder()
         if encoder is None:
             raise ArgumentError("groups", name, "give the ids themselves (a name needs a schema), and no column of X")
         if name in encoder.schema.columns:
             raise ArgumentError("groups", name, "the schema has it for a model to see: take it out there")
-        return cells(table, [name])[name]
 
     def _raw(self, X: Any) -> Tensor:
         encoder = self._encoder()
         if encoder is None:
             return _tensor(validate_data(self, X, dtype=np.float32, reset=False))
-        return encoder.codes(X)
+        files = files_of(X)
+        return encoder.codes(X if files is None else files)
 
     def _inputs(self, X: Any) -> Tensor:
         """The network's inputs for rows, for a metric on public ones."""

@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from dpmac.checks import PrivacyWarning
@@ -69,6 +70,24 @@ def counted(x: Tensor, epsilon: float, ledger: Ledger, shared: bool) -> Iterator
     finally:
         if len(ledger) > before:
             _remember(hashes)
+
+
+class Few:
+    """The rows of a long table by which it is known again: shown ``n`` rows block after block, it keeps a few."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._kept: Array | None = None
+
+    def add(self, rows: Array) -> None:
+        """The next rows, (rows, cells)."""
+        both = rows if self._kept is None else np.concatenate([self._kept, rows])
+        self._kept = _first(both, self._n).copy()
+
+    def rows(self) -> Tensor:
+        """Those that :func:`counted` would choose of all."""
+        assert self._kept is not None
+        return torch.from_numpy(self._kept)
 
 
 def warn_of_scales(x: Tensor) -> None:
@@ -133,16 +152,22 @@ def _hashes(rows: Array) -> Array:
 
     So that the folds of a table choose mostly the same: the rows that come first along one fixed direction.
     """
-    if len(rows) > _HASHES:
-        width = min(rows.shape[1], max(1, _LOOKED_AT // len(rows)))
-        block, direction = _middle(rows, width), np.cos(np.arange(width, dtype=rows.dtype) + 1)
-        along = block @ direction
-        bad = ~np.isfinite(along)  # codes of a table have NaN where a cell is missing
-        along[bad] = np.nan_to_num(block[bad]) @ direction
-        rows = rows[np.argpartition(along, _HASHES)[:_HASHES]]
+    rows = _first(rows, len(rows))
     chosen = np.ascontiguousarray(_middle(rows, _CELLS))
     digests = [hashlib.blake2b(row.tobytes(), digest_size=8, key=_key()).digest() for row in chosen]
     return np.unique(np.frombuffer(b"".join(digests), dtype=np.uint64))
+
+
+def _first(rows: Array, n: int) -> Array:
+    """The _HASHES rows, of a table of ``n``, that come first along one fixed direction; all, if there are no more."""
+    if len(rows) <= _HASHES:
+        return rows
+    width = min(rows.shape[1], max(1, _LOOKED_AT // n))
+    block, direction = _middle(rows, width), np.cos(np.arange(width, dtype=rows.dtype) + 1)
+    along = block @ direction
+    bad = ~np.isfinite(along)  # codes of a table have NaN where a cell is missing
+    along[bad] = np.nan_to_num(block[bad]) @ direction
+    return rows[np.argpartition(along, _HASHES)[:_HASHES]]
 
 
 def _middle(rows: Array, width: int) -> Array:

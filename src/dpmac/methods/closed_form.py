@@ -105,6 +105,7 @@ class ClosedForm:
         draw = source.spawn("features")
         frequency = draw.normal((self.code, self.features), table.device) / self.bandwidth
         phase = 2 * math.pi * draw.uniform(self.features).to(table.device)
+        table.world.spread([frequency, phase])
         model = ClosedFormAutoencoder(self, pca, frequency, phase, None)
         answer = release(
             table.everything(),
@@ -114,6 +115,7 @@ class ClosedForm:
             ledger=ledger,
         )
         decoder = self._solve(model, answer, table.n, source.spawn("simulated codes"))
+        table.world.spread([decoder])
         known = replace(pca, origin=Origin.of(ledger))  # this release, too
         return ClosedFormAutoencoder(self, known, frequency, phase, decoder)
 

@@ -11,6 +11,8 @@ from dpmac.checks import ArgumentError
 from dpmac.nets.fronts import Ball
 from dpmac.privacy import PrivateRows
 
+_AT_ONCE = 1 << 26  # numbers that are looked at together: what that takes is small beside any table
+
 
 def private_table(name: str, rows: Tensor | PrivateRows) -> PrivateRows:
     """``rows`` as a private table; a tensor is looked over first."""
@@ -48,9 +50,10 @@ def check_floating(name: str, rows: Tensor) -> None:
 
 def check_finite(name: str, rows: Tensor) -> None:
     """Refuse NaN and infinity, naming the first place."""
-    bad = torch.nonzero(~torch.isfinite(rows.flatten(1)))
-    if len(bad):
-        row, column = (int(i) for i in bad[0])
-        value = float(rows.flatten(1)[row, column])
-        fix = f"row {row}, column {column} is not finite: impute or drop such values"
-        raise ArgumentError(name, value, fix)
+    flat = rows.flatten(1)
+    size = max(1, _AT_ONCE // max(1, flat.shape[1]))
+    for first, block in enumerate(torch.split(flat, size)):
+        if not bool(torch.isfinite(block).all()):
+            row, column = (int(i) for i in torch.nonzero(~torch.isfinite(block))[0])
+            fix = f"row {first * size + row}, column {column} is not finite: impute or drop such values"
+            raise ArgumentError(name, float(block[row, column]), fix)

@@ -31,6 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -107,7 +108,13 @@ def release(
         ledger.append(entry)
         return perturbed(totals, query.partitions, scales, grid, source, float(divisor), on_grid)
 
-    return batch.world.released(summed, paid, lambda: ledger.append(entry), query.partitions)
+    def about() -> dict[str, Any]:
+        words = ("label", "noise_multiplier", "sample_rate", "overflow", "seeded", "scales", "unit")
+        shapes = {p.name: (p.shape, p.symmetric) for p in query.partitions}
+        said = {**{word: getattr(entry, word) for word in words}, "shapes": shapes, "grid": grid, "divisor": divisor}
+        return {f"the release's {word}": repr(value) for word, value in said.items()}
+
+    return batch.world.released(summed, paid, lambda: ledger.append(entry), query.partitions, about)
 
 
 def _sums(
@@ -160,6 +167,8 @@ def _block_sums(query: Query, scales: Sequence[float], take: Take, columns: Colu
     """
     rows, weights = take(columns, row_at)
     raw = query.parts(*rows)
+    if query.reads is None:  # code that is not known to be ours may have written where no count of writes sees it
+        raw = [part.afresh() if isinstance(part, OuterPart) else part for part in raw]
     _check_kinds(raw, query.partitions, row_at.numel())
     exact = [p.doubled() if isinstance(p, OuterPart) and s < LEAST else p for p, s in zip(raw, scales, strict=True)]
     parts = [part.scaled(weights) for part in exact]  # what empty spots contributed is dropped

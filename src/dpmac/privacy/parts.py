@@ -1,10 +1,9 @@
 """Per-example parts: what each example contributes to one partition of a release, before anything is summed.
 
 A part never builds a matrix per example. It keeps the factors (an outer product is two vectors), knows the exact
-norm of every example's share from them, can scale every share by its own factor, and can be summed. Summing is what
-turns private numbers into an aggregate, so only :mod:`dpmac.privacy.door` may call :meth:`Part.total`; a test
-walks the package and fails if anything else does. Norms are in double precision, and so are sums but for the chunks of
-:func:`in_chunks`, whose rounding is counted.
+norm of every example's share from them, can scale every share by its own factor, and can be summed. Summing turns
+private numbers into an aggregate, so only :mod:`dpmac.privacy.door` may call :meth:`Part.total`, which a test sees to.
+Norms are in double precision, and so are sums but for the chunks of :func:`in_chunks`, whose rounding is counted.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ def row_norms(rows: Tensor) -> Tensor:
 def norms_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
     """The norm of each row as two factors, so that a product of norms can be made without underflow.
 
-    Rows that are double already are taken over their largest entry first; the squares of single-precision numbers are
-    safe in double precision.
+    Double rows are taken over their largest entry first; squares of single-precision numbers are safe in double.
     """
     if rows.dtype != torch.float64 or rows.shape[-1] == 0:
         norms: Tensor = torch.linalg.vector_norm(rows.float(), dim=-1, dtype=torch.float64)
@@ -141,6 +139,10 @@ class OuterPart:
         merged = more if self.factors is None else self.factors * more
         return OuterPart(self.left, self.right, self.one, merged, self._lengths(), self._versions)
 
+    def afresh(self) -> OuterPart:
+        """The same shares, not measured yet: of a stranger's the door takes no word."""
+        return OuterPart(self.left, self.right, self.one, self.factors)
+
     def doubled(self) -> OuterPart:
         """The same shares in double precision."""
         return OuterPart(self.left.double(), self.right.double(), self.one, self.factors)
@@ -180,9 +182,8 @@ class OuterPart:
     def _measured_single(self) -> tuple[Tensor, Tensor, Tensor]:
         left, right = _single_norms(self.left), _single_norms(self.right)
         if self.one:
-            right = (
-                right.square_().add_(1.0).sqrt_().mul_(1.0 + 2.0**-50)
-            )  # lengths are 0 or above 1e-19 and below 1e39
+            # lengths are 0 or above 1e-19 and below 1e39
+            right = right.square_().add_(1.0).sqrt_().mul_(1.0 + 2.0**-50)
         return (left * right).mul_(1.0 + SINGLE_ROOM), left, right
 
     def _measured_double(self) -> tuple[Tensor, Tensor, Tensor]:

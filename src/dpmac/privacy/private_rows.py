@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.groups import USUAL, Persons
+from dpmac.privacy.groups import ROW, USUAL, Persons
 from dpmac.privacy.mixing import ROWS, check_apart
 from dpmac.privacy.origin import PUBLIC, Origin, origin_of
 from dpmac.privacy.sampling import MULTIPLE, Batch, Map, PoissonSampler, block_size, gathered
@@ -53,6 +53,8 @@ class PrivateRows:
                     "groups", f"{self._rows.rows} ids", f"there are {lengths[0]} rows: give one for each"
                 )
         self.world = world
+        whose = (self._rows.unit, self._rows.max_rows) if isinstance(self._rows, Persons) else (ROW, 1)
+        world.agree("the unit of privacy, and rows of one in a step,", whose)
         self._shards = tuple(world.everyone(len(self._rows)))  # places in every process
 
     @property
@@ -125,7 +127,7 @@ class PrivateRows:
         return self._with(_kept(self._columns, torch.arange(len(self._columns[0])) != row), rows)
 
     @torch.no_grad()
-    def behind(self, front: Map) -> PrivateRows:
+    def behind(self, front: Map, room: int = 0) -> PrivateRows:
         """The table with ``front`` of its first column in place of that column, computed once.
 
         For a front that is dear: the rows go through it in blocks of one public shape, each at its own place, and a
@@ -133,22 +135,47 @@ class PrivateRows:
         bit for bit, exactly as if the front were applied anew in every release. What comes out is as private as what
         went in, and stays inside. Rows of persons have no place of their own, and their number is private, and rows of
         a store are not in memory: there the front is applied to every block of every release, as if it were part of the
-        query. What has shaped the front goes with the table: a release into a ledger that does not hold it is refused.
+        query. Only if all columns, the first behind the front, take no more than ``room`` bytes are a store's rows put
+        through it once, as rows in memory are, and are in memory from there on. What has shaped the front goes with the
+        table: a release into a ledger that does not hold it is refused.
         """
         check_apart("front", front, self.blank(ROWS)[:1])
+        if isinstance(self._columns, Ahead) and not isinstance(self._rows, Persons) and self._bytes(front) <= room:
+            return self._held(front)
         if isinstance(self._rows, Persons) or not isinstance(self._columns, tuple):
             first, table = self._front, self._with(self._columns, self._rows)
             table._front = front if first is None else lambda rows: front(first(rows))
             table.origin = Origin.together(self.origin, origin_of(front))
             return table
-        places = len(self._rows)
-        size = block_size(places, None)
-        padded = torch.cat([self._rows, torch.full((-places % size,), -1)]).unsqueeze(1).to(self.device)
-        blocks = [front(gathered(self._columns[:1], at)[0][0]) for at in torch.split(padded, size)]
-        inputs = torch.cat(blocks)[:places]
-        others = gathered(self._columns[1:], padded[:places])[0]
-        table = self._with((inputs, *others), torch.where(self._rows >= 0, torch.arange(places), -1))
+        blocks = [at.to(self.device) for at in _in_blocks(self._rows)]
+        inputs = torch.cat([front(gathered(self._columns[:1], at)[0][0]) for at in blocks])[: len(self._rows)]
+        others = gathered(self._columns[1:], torch.cat(blocks)[: len(self._rows)])[0]
+        table = self._with((inputs, *others), _at_their_places(self._rows))
         table.origin = Origin.together(self.origin, origin_of(front))
+        return table
+
+    def _bytes(self, front: Map) -> int:
+        """What all columns take behind a front: public."""
+        first, *others = self.blank(MULTIPLE)
+        rows = -(-len(self._rows) // MULTIPLE)
+        return rows * sum(column.numel() * column.element_size() for column in (front(first), *others))
+
+    def _held(self, front: Map) -> PrivateRows:
+        """The rows of a store behind ``front``, in memory: through blocks of the shape, and at the spots, as others."""
+        assert isinstance(self._columns, Ahead)
+        assert isinstance(self._rows, Tensor)
+        places, done = len(self._rows), 0
+        whole: list[Tensor] = []
+        for columns, at in self._columns.each(iter(_in_blocks(self._rows))):
+            there = tuple(column.to(self._device) for column in columns)
+            (first, *others), _ = gathered(there, at.to(self._device))
+            block = (front(first if self._front is None else self._front(first)), *others)
+            whole = whole or [column.new_empty((places, *column.shape[1:])) for column in block]
+            for column, more in zip(whole, block, strict=True):
+                column[done : done + len(at)] = more[: places - done]
+            done += len(at)
+        table = self._with(tuple(whole), _at_their_places(self._rows))
+        table._front, table.origin = None, Origin.together(self.origin, origin_of(front))
         return table
 
     def _with(self, columns: Columns | Ahead, rows: Tensor | Persons) -> PrivateRows:
@@ -157,6 +184,18 @@ class PrivateRows:
         if isinstance(columns, tuple):
             table._kinds, table._device = columns, columns[0].device
         return table
+
+
+def _in_blocks(rows: Tensor) -> tuple[Tensor, ...]:
+    """The rows of all places in blocks of one public size, (size, 1); -1 beyond the last place."""
+    places = len(rows)
+    size = block_size(places, None)
+    return torch.split(torch.cat([rows, torch.full((-places % size,), -1)]).unsqueeze(1), size)
+
+
+def _at_their_places(rows: Tensor) -> Tensor:
+    """Where rows are that have been put at their places' numbers: there, and -1 where a place is blank."""
+    return torch.where(rows >= 0, torch.arange(len(rows)), -1)
 
 
 def _kept(columns: Columns, kept: Tensor) -> Columns:

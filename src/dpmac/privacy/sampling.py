@@ -27,6 +27,7 @@ from dpmac.privacy.groups import ROW, Persons
 from dpmac.privacy.store import Ahead, Columns, Fetched
 from dpmac.privacy.world import ALONE, World
 from dpmac.randomness import NoiseSource, SystemNoise, shuffled
+from dpmac.randomness.gaps import RARE
 
 if TYPE_CHECKING:
     from dpmac.privacy.origin import Origin
@@ -45,8 +46,9 @@ Map = Callable[[Tensor], Tensor]
 class PoissonSampler:
     """Draws places: each of ``n`` independently with probability ``rate``, whether a row stands there or not.
 
-    Right for any rate from 1e-9 to 1: the comparison is made on 53 random bits at least, so a rate of 1e-6 is off by
-    1e-10 of itself at most, and a rate of 1 takes every place. A draw may be empty. Reproducible only if the source is
+    Right for any rate from 1e-9 to 1. From the operating system's draws it is exact to 2**-69, and exact where places
+    are rare (:mod:`dpmac.randomness.gaps`); a seeded comparison is made on 53 bits, so a rate of 1e-6 is off by 1e-10
+    of itself at most. A rate of 1 takes every place. A draw may be empty. Reproducible only if the source is
     seeded. ``overflow`` is the chance with which a sample may find no room (:func:`room_for`): the less room, the less
     work, and the ledger says what it was. It is 0 at a rate of 1.
     """
@@ -77,6 +79,8 @@ class PoissonSampler:
         return places[(places >= first) & (places < last)] - first
 
     def _drawn(self, count: int) -> Tensor:
+        if type(self.source) is SystemNoise and self.rate < RARE:
+            return self.source.places(count, self.rate)  # takes time and memory for those that stand alone
         starts = range(0, count, _CHUNK)
         found = [start + self._standing(min(_CHUNK, count - start)) for start in starts]
         return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64)

@@ -41,7 +41,15 @@ class Ahead:
     def fetch(self, rows: Tensor) -> Future[Fetched]:
         """The rows ``rows`` (-1 for none, in any order), as soon as they are there."""
         wanted = torch.unique(rows[rows >= 0])
-        return self._pool.submit(lambda: Fetched(wanted, self.store.fetch(wanted)))
+        return self._pool.submit(lambda: Fetched(wanted, self._checked(wanted)))
+
+    def _checked(self, rows: Tensor) -> Columns:
+        """What the store gives, of the kinds that it promised: none may follow from the rows that came along."""
+        found, blank = self.store.fetch(rows), self.store.blank
+        forms = [(len(column), column.dtype, column.shape[1:], column.device.type) for column in found]
+        if forms != [(len(rows), kind.dtype, kind.shape[1:], "cpu") for kind in blank]:
+            raise TypeError(f"the store {type(self.store).__name__} gave columns of another kind than it has said")
+        return found
 
     def each(self, blocks: Iterator[Tensor]) -> Iterator[tuple[Columns, Tensor]]:
         """Block after block of row numbers, as columns and places in them; the next one is fetched meanwhile."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -29,6 +30,7 @@ from dpmac.privacy.partition import Partition
 
 Summed = Callable[[bool], tuple[list[Tensor], bool]]  # whether others' sums are added -> sums, and whether on the grid
 Paid = Callable[[list[Tensor], bool], dict[str, Tensor]]
+About = Callable[[], dict[str, Any]]  # what is about to be released, in plain public words
 Done = TypeVar("Done")
 
 
@@ -52,11 +54,12 @@ class World(Protocol):
         """Whether this one keeps the ledger and makes the noise."""
 
     def released(
-        self, summed: Summed, paid: Paid, noted: Callable[[], None], partitions: Sequence[Partition]
+        self, summed: Summed, paid: Paid, noted: Callable[[], None], partitions: Sequence[Partition], about: About
     ) -> dict[str, Tensor]:
         """One release: everyone's sums made, the leader's event written and noise drawn, and its answer for everyone.
 
-        ``noted`` records the event in the ledger of a process that does not lead.
+        ``noted`` records the event in the ledger of a process that does not lead. What it is ``about`` must be the same
+        everywhere: the event, its partitions, the grid that sums lie on.
         """
 
     def everywhere(self, work: Callable[[], Done]) -> Done:
@@ -89,6 +92,7 @@ class Alone:
         paid: Paid,
         noted: Callable[[], None],  # noqa: ARG002 - nobody else keeps books
         partitions: Sequence[Partition],  # noqa: ARG002
+        about: About,  # noqa: ARG002
     ) -> dict[str, Tensor]:
         return paid(*summed(False))
 
@@ -130,7 +134,8 @@ class Together:
         self._group, self._words = group, group if words is None else words
         self.rank, self.size = distributed.get_rank(group), distributed.get_world_size(group)
         self._notes: dict[str, Any] = {}
-        self.bytes = 0  # that this process has sent or received as sums and answers
+        self._count = 0  # releases begun: nobody's second meets another's first
+        self._broken = False
 
     @property
     def leads(self) -> bool:
@@ -143,13 +148,14 @@ class Together:
         return self  # a handle
 
     def released(
-        self, summed: Summed, paid: Paid, noted: Callable[[], None], partitions: Sequence[Partition]
+        self, summed: Summed, paid: Paid, noted: Callable[[], None], partitions: Sequence[Partition], about: About
     ) -> dict[str, Tensor]:
+        self._count += 1
+        self._notes |= {"the number of releases": self._count, **about()}
         sums, on_grid = self.everywhere(lambda: summed(True))
         whole = torch.cat([total.reshape(-1) for total in sums])
-        with _told():
+        with self._talking():
             distributed.reduce(whole, dst=self._first, group=self._group)
-        self.bytes += whole.numel() * whole.element_size()
         if self.leads:
             sizes = [total.numel() for total in sums]
             totals = [flat.view(p.shape) for flat, p in zip(torch.split(whole, sizes), partitions, strict=True)]
@@ -176,7 +182,7 @@ class Together:
 
     def everyone(self, mine: Any) -> list[Any]:
         said = json.dumps(mine).encode()
-        with _told():
+        with self._talking():
             lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
             distributed.all_gather(lengths, torch.tensor([len(said)]), group=self._words)
             longest = max(int(length) for length in lengths)
@@ -200,15 +206,36 @@ class Together:
         if not tensors:
             return
         whole = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
-        with _told():
+        with self._talking():
             distributed.broadcast(whole, src=self._first, group=self._group)
-        self.bytes += whole.numel() * whole.element_size()
         if not self.leads:
             with torch.no_grad():
                 for tensor, flat in zip(tensors, torch.split(whole, [t.numel() for t in tensors]), strict=True):
                     tensor.copy_(flat.view(tensor.shape))
 
+    def leave(self) -> None:
+        """Talk to nobody any more, and hold no connection open: whoever waits for this process hears of it."""
+        self._group = self._words = None
+        self._broken = True
+
     # --- words --------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """What torch.distributed raises when a process is gone, in our words; from then on nobody is talked to."""
+        if self._broken:
+            raise WorldError("the processes have lost each other before: start all of them again to go on")
+        try:
+            yield
+        except BaseException as error:
+            self._broken = True
+            if not isinstance(error, RuntimeError | ValueError):
+                raise
+            said = re.sub(r"^\[[^ ]*\] ", "", (str(error).splitlines() or [""])[0]).split(". ")[0]
+            raise WorldError(
+                f"another process has stopped, or cannot be reached ({said:.120}). What was released until now is in "
+                "the ledger; start all processes again to go on"
+            ) from error
 
     @property
     def _first(self) -> int:
@@ -223,7 +250,7 @@ class Together:
             except Exception as error:
                 failed = error
         flag = torch.tensor([0 if failed is None else 1])
-        with _told():
+        with self._talking():
             distributed.broadcast(flag, src=self._first, group=self._words)
         if failed is not None:
             raise failed
@@ -240,7 +267,7 @@ class Together:
         digest = hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).digest()
         mine = torch.tensor([failed is not None, *digest], dtype=torch.uint8)
         heard = [torch.zeros_like(mine) for _ in range(self.size)]
-        with _told():
+        with self._talking():
             distributed.all_gather(heard, mine, group=self._words)
         fallen = [rank for rank, one in enumerate(heard) if int(one[0])]
         if fallen:
@@ -258,19 +285,6 @@ class Together:
                 theirs, first = _short(values[other]), _short(values[0])
                 raise WorldError(f"{name} of process {other} is {theirs}, and {first} of process 0")
         raise WorldError("the processes do not do the same")
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """What torch.distributed raises when a process is gone, in our words."""
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        said = (str(error).splitlines() or [""])[0]
-        raise WorldError(
-            f"another process has stopped, or cannot be reached ({said:.200}). What was released until now is in the "
-            "ledger; start all processes again to go on"
-        ) from error
 
 
 def _short(value: Any) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dpmac.checks import integer
 from dpmac.randomness.chacha import gaussians_on, steps_on
+from dpmac.randomness.gaps import RARE, rare_places
 from dpmac.randomness.gaussian import gaussians, places, uniforms
 from dpmac.randomness.rounded import steps
 from dpmac.randomness.streams import AESStream
@@ -59,7 +60,7 @@ class SystemNoise:
 
     def places(self, count: int, rate: float) -> Tensor:
         """Those of ``count`` places that stand, each by itself with probability ``rate``, in order."""
-        return places(count, rate, AESStream())
+        return (rare_places if rate < RARE else places)(count, rate, AESStream())
 
     def normal(self, shape: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
         count, kind = math.prod(shape), torch.device(device)

@@ -105,6 +105,8 @@ def arguments_of(estimator: OnRows) -> dict[str, Any]:
     """The constructor's arguments in plain values. An object of the user's own is kept by its name alone."""
     found: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
+        if name == "world":
+            continue  # of the processes that have fitted it
         if isinstance(value, Ledger):
             # a ledger with a file is that file, and one in memory stays behind
             found[name] = {"ledger": None} if value.path is None else packed(value.path)

@@ -4,7 +4,8 @@ from dpmac.nets.fronts import FRONTS
 from dpmac.tables.columns import Category, Column, Number
 from dpmac.tables.encoder import TableEncoder
 from dpmac.tables.schema import Schema
+from dpmac.tables.stored import Files
 
 FRONTS[TableEncoder.kind] = TableEncoder
 
-__all__ = ["Category", "Column", "Number", "Schema", "TableEncoder"]
+__all__ = ["Category", "Column", "Files", "Number", "Schema", "TableEncoder"]

@@ -30,8 +30,10 @@ from dpmac.privacy.bounds import SLACK
 from dpmac.privacy.groups import USUAL
 from dpmac.privacy.plan import check_delta
 from dpmac.randomness import NoiseSource, SystemNoise
+from dpmac.tables.coding import Reader
 from dpmac.tables.columns import Category, Column, Number, did_you_mean
 from dpmac.tables.frames import cells, names_of
+from dpmac.tables.stored import Files, files_of
 
 RANGES = "ranges"
 NOWHERE = (-1.0, 1.0)  # the range of a column in which nothing was found
@@ -136,9 +138,12 @@ def estimated_columns(
     wrong with the arguments raises before anything is spent. Whether cells are missing is not looked at, which would
     tell of rows: every column but the target may be. ``epsilon=inf`` estimates without privacy, and says so.
 
+    ``table`` may be in files (:class:`dpmac.tables.Files`, or a path), and is then read batch by batch.
     ``groups`` says whose each row is, an id for each or the name of their column, which is then left out of the schema:
     the unit of privacy is a person, as of the estimators.
     """
+    files = files_of(table)
+    table = table if files is None else files
     names = [name for name in names_of(table) if not isinstance(groups, str) or name != groups]
     listed = _listed_categories(categories, names)
     numeric = [name for name in names if name not in listed]
@@ -146,12 +151,7 @@ def estimated_columns(
         raise ArgumentError("categories", list(listed), "no numeric column is left to estimate: write Schema(...)")
     if target is not None and target not in names:
         raise ArgumentError("target", target, f"the table has no such column{did_you_mean(target, names)}")
-    found = cells(table, numeric)
-    reader = Number(*NOWHERE, missing=True)
-    rows = torch.from_numpy(np.stack([reader.coded(name, found[name]) for name in numeric], axis=1))
-    if len(rows) < 2:
-        raise ArgumentError("table", f"{len(rows)} rows", "give at least 2 rows; a guarantee needs a crowd")
-    private = PrivateRows(rows, groups=_persons(table, groups, max_rows))
+    private = _private(table, numeric, groups, max_rows)
     if private.n < 2:
         raise ArgumentError("groups", f"{private.n} person", "give rows of at least 2; a guarantee needs a crowd")
     check_delta(delta, private.n)
@@ -169,6 +169,26 @@ def estimated_columns(
     price = f"epsilon {float(epsilon):g} at delta {float(delta):g}, noise multiplier {method.noise_multiplier:.6g}"
     whose = "rows" if groups is None else "persons"
     return columns, f"ranges of {len(numeric)} columns estimated from {private.n} {whose}, for {price}"
+
+
+def _private(table: Any, numeric: Sequence[str], groups: Any, max_rows: int) -> PrivateRows:
+    """The numeric columns of a table, read; of one in files batch by batch."""
+    reader = Number(*NOWHERE, missing=True)
+    if isinstance(table, Files):
+        _check_crowd(table.n)
+        name = groups if isinstance(groups, str) else None
+        read = table.read(Reader(dict.fromkeys(numeric, reader)), ids=name)
+        whose = _persons(table, groups, max_rows) if name is None else Persons.of(read.ids, max_rows, name)
+        return PrivateRows(*read.columns, groups=whose)
+    found = cells(table, numeric)
+    rows = torch.from_numpy(np.stack([reader.coded(name, found[name]) for name in numeric], axis=1))
+    _check_crowd(len(rows))
+    return PrivateRows(rows, groups=_persons(table, groups, max_rows))
+
+
+def _check_crowd(rows: int) -> None:
+    if rows < 2:
+        raise ArgumentError("table", f"{rows} rows", "give at least 2 rows; a guarantee needs a crowd")
 
 
 def _persons(table: Any, groups: Any, max_rows: int) -> Persons | None:

@@ -12,7 +12,9 @@ import gzip
 import io
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +24,7 @@ from dpmac.tables.columns import Number, did_you_mean
 from dpmac.tables.schema import Schema
 
 Table = dict[str, list[Any]]
-_PARQUET = (".parquet", ".pq")
+PARQUET = (".parquet", ".pq")
 _DELIMITERS = (",", ";", "\t")
 csv.field_size_limit(2**24)  # a cell of 16 MB is a damaged file; the usual limit of 128 KB is not
 
@@ -31,13 +33,17 @@ def read_table(path: str | Path, schema: Schema | None = None) -> Table:
     """The columns of a file by name, in its order; with a ``schema`` its numeric columns as numbers where they can be.
 
     ``.csv``, ``.tsv`` and ``.txt`` (also ``.gz``) need a first line with the columns' names; commas, semicolons or tabs
-    stand between them. ``.parquet`` and ``.pq`` need pyarrow.
+    stand between them. ``.parquet`` and ``.pq``, and folders of them, need pyarrow. All of it is then in memory:
+    :func:`dpmac.tables.stored.open_table` is for tables that need not fit there.
     """
     where = Path(path)
-    if where.is_dir() or not where.exists():
-        fix = "this is a folder: give a CSV or Parquet file" if where.is_dir() else "there is no such file"
-        raise ArgumentError("file", str(path), fix)
-    table = _parquet(where) if where.suffix.lower() in _PARQUET else _csv(where)
+    if not where.exists():
+        raise ArgumentError("file", str(path), "there is no such file")
+    if where.is_dir():
+        from dpmac.tables.stored import Files
+
+        return dict(Files(where))
+    table = _parquet(where) if where.suffix.lower() in PARQUET else _csv(where)
     return table if schema is None else numbers_read(table, schema)
 
 
@@ -48,8 +54,9 @@ def numbers_read(table: Table, schema: Schema) -> Table:
 
 
 def rows_in(table: Mapping[str, Sequence[Any]]) -> int:
-    """The number of rows."""
-    return len(next(iter(table.values()), ()))
+    """The number of rows; a table in files knows it."""
+    known: int | None = getattr(table, "n", None)
+    return len(next(iter(table.values()), ())) if known is None else known
 
 
 def need_columns(file: str | Path, table: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -62,35 +69,59 @@ def need_columns(file: str | Path, table: Mapping[str, Any], names: Iterable[str
         raise ArgumentError("file", str(file), f"it has no column {listed}; its columns are {has}{hint}")
 
 
-def guessed_kind(cells: Sequence[Any]) -> str:
+def guessed_kind(cells: Iterable[Any]) -> str:
     """ "number" or "category", by looking at the rows: whole numbers of which there are few are taken for codes."""
     seen: set[float] = set()
+    few = True
     for cell in cells:
         if is_missing(cell):
             continue
         try:
-            seen.add(float(cell))
+            value = float(cell)
         except (TypeError, ValueError):
             return "category"
-    few = len(seen) <= 10 and all(math.isfinite(value) and value == int(value) for value in seen)
+        if few:
+            seen.add(value)
+            few = len(seen) <= 10 and math.isfinite(value) and value == int(value)
     return "category" if few else "number"
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
+def csv_names(path: Path) -> list[str]:
+    """The columns that the first line of a CSV file names."""
+    with _opened(path) as (names, _):
+        return names
+
+
+def csv_batches(path: Path, size: int) -> Iterator[Table]:
+    """The columns of a CSV file, ``size`` rows at a time at most; nothing of a file without rows."""
+    with _opened(path) as (names, rows):
+        while few := list(islice(rows, size)):
+            yield dict(zip(names, map(list, zip(*few, strict=True)), strict=True))
+
+
 def _csv(path: Path) -> Table:
+    with _opened(path) as (names, rows):
+        every = list(rows)
+    return dict(zip(names, map(list, zip(*every, strict=True)), strict=True)) if every else {name: [] for name in names}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
+    """The names of the columns, and the rows."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as handle:
-            return _columns(path, handle)
+            yield _lines(path, handle)
     except UnicodeDecodeError as error:
         raise ArgumentError("file", str(path), f"it is not UTF-8 text ({error.reason}): save it as UTF-8") from None
     except (csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ArgumentError("file", str(path), f"it cannot be read as CSV ({error})") from None
 
 
-def _columns(path: Path, handle: IO[str]) -> Table:
+def _lines(path: Path, handle: IO[str]) -> tuple[list[str], Iterator[list[str]]]:
     first = handle.readline()
     handle.seek(0)
     delimiter = max(_DELIMITERS, key=first.count)  # the comma, if none of them is there
@@ -101,15 +132,17 @@ def _columns(path: Path, handle: IO[str]) -> Table:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ArgumentError("file", str(path), f"the column {twice[0]!r} is there more than once: rename or drop one")
-    rows = []
-    for row in reader:
-        if len(row) != len(names):
-            if not row:  # an empty line
-                continue
-            fix = f"line {reader.line_num} has {len(row)} cells, the first line names {len(names)} columns: mend it"
-            raise ArgumentError("file", str(path), fix)
-        rows.append(row)
-    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
+
+    def rows() -> Iterator[list[str]]:
+        for row in reader:
+            if len(row) != len(names):
+                if not row:  # an empty line
+                    continue
+                fix = f"line {reader.line_num} has {len(row)} cells, the first line names {len(names)} columns: mend it"
+                raise ArgumentError("file", str(path), fix)
+            yield row
+
+    return names, rows()
 
 
 def _parquet(path: Path) -> Table:

@@ -13,6 +13,8 @@ from dpmac.tables.columns import Array, did_you_mean
 
 _FIX = "give a pandas, polars or pyarrow table, a mapping of columns, or rows in the schema's order"
 _Reader = Callable[[str], Any]
+_FLOATS = ("float", "double")  # with NaN for a gap, which is missing as well
+_WHOLE = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 
 
 def cells(table: Any, names: Sequence[str]) -> dict[str, Array]:
@@ -58,12 +60,19 @@ def _by_name(table: Any) -> tuple[list[str], _Reader] | None:
     if isinstance(table, np.ndarray):
         return None if table.dtype.names is None else (list(table.dtype.names), lambda name: table[name])
     if hasattr(table, "column_names") and hasattr(table, "column"):  # pyarrow
-        return list(table.column_names), lambda name: table.column(name).to_pylist()
+        return list(table.column_names), lambda name: _arrow(table.column(name))
     if hasattr(table, "columns") and hasattr(table, "__getitem__"):
         if hasattr(table, "iloc"):  # pandas, whose nullable columns come with pandas.NA
             return list(table.columns), lambda name: table[name].to_numpy()
         return list(table.columns), lambda name: table[name].to_list()  # polars: None where a cell is missing
     return None
+
+
+def _arrow(column: Any) -> Any:
+    """A column of pyarrow: numbers as an array, where that says the same as cell by cell; else a list."""
+    kind = str(getattr(column, "type", ""))
+    plain = kind in _FLOATS or (kind in _WHOLE and not column.null_count)
+    return column.to_numpy() if plain else column.to_pylist()
 
 
 def _by_place(table: Any, names: Sequence[str]) -> Iterable[Array]:

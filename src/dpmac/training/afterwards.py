@@ -18,6 +18,7 @@ from dpmac.files import whole_file
 from dpmac.nets.files import rebuilding
 from dpmac.privacy import Ledger
 from dpmac.privacy.plan import STEP
+from dpmac.privacy.world import ALONE, World
 from dpmac.training.checkpoint import Checkpoints
 
 FORMAT = "dpmac-after-1"
@@ -36,10 +37,23 @@ class Afterwards:
     _checkpoints: Checkpoints | None = None
 
     @classmethod
-    def of(cls, ledger: Ledger, checkpoints: Checkpoints | None, steps: int, *, seeded: bool) -> Afterwards:
-        """Where a run stands whose training of ``steps`` steps is done."""
+    def of(
+        cls, ledger: Ledger, checkpoints: Checkpoints | None, steps: int, *, seeded: bool, world: World = ALONE
+    ) -> Afterwards:
+        """Where a run stands whose training of ``steps`` steps is done; in every process as the leader has it."""
         if checkpoints is None:
             return cls(ledger)
+        found = world.everywhere(lambda: cls._found(ledger, checkpoints, steps, seeded) if world.leads else None)
+        said = world.leaders(None if found is None else [found.made, found.known, found.kept])
+        if found is not None:
+            return found
+        made, known, kept = said
+        replayed = seeded and any(entry.label != STEP for entry in ledger.entries if entry.run == checkpoints.run)
+        book = ledger.replaying(checkpoints.run, steps) if replayed else ledger
+        return cls(book, checkpoints.run, made, known, None if kept is None else tuple(kept))
+
+    @classmethod
+    def _found(cls, ledger: Ledger, checkpoints: Checkpoints, steps: int, seeded: bool) -> Afterwards:
         run = checkpoints.run
         made = sum(entry.label != STEP for entry in ledger.entries if entry.run == run)
         if made and seeded:

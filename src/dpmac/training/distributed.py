@@ -22,7 +22,7 @@ def together(device: str = "cpu", patience: float = PATIENCE) -> Iterator[World]
 
     gloo talks between CPUs, NCCL between GPUs (each process takes the one of its local rank). A group that was started
     elsewhere is used, and left open. ``patience`` is how many seconds a process waits for the others before it gives
-    up; one that has died is noticed at once.
+    up; one that has died, or has left this context by an error, is noticed at once. The world ends with it.
     """
     begun = distributed.is_available() and not distributed.is_initialized()
     if not distributed.is_available() or (begun and int(os.environ.get("WORLD_SIZE", 1)) < 2):
@@ -36,18 +36,14 @@ def together(device: str = "cpu", patience: float = PATIENCE) -> Iterator[World]
     if begun:
         distributed.init_process_group("nccl" if kind == "cuda" else "gloo", timeout=wait)
     try:
-        words = distributed.new_group(backend="gloo", timeout=wait)
-        yield Together(None, words)
+        world = Together(None, distributed.new_group(backend="gloo", timeout=wait))
+        try:
+            yield world
+        finally:
+            world.leave()
     finally:
         if begun:
             distributed.destroy_process_group()
-
-
-def device_here(device: str) -> str:
-    """The device of this process: with several, each has the GPU of its local rank."""
-    kind = torch.device(device)
-    several = int(os.environ.get("WORLD_SIZE", 1)) > 1
-    return f"cuda:{_local()}" if several and kind.type == "cuda" and kind.index is None else device
 
 
 def _local() -> int:

@@ -49,18 +49,26 @@ def plain(value: Any) -> Any:
 
 
 def books(world: World, ledger: Ledger | str | Path | None, data_set: str = "") -> Ledger:
-    """The ledger that is meant, for the leader; for another process, one in memory that holds the same."""
+    """The ledger that is meant, for the leader; for another process, one in memory that holds the same.
+
+    That is the one it was given, if it holds that already: models know the ledger that they come from.
+    """
     if world.size == 1:
         return Ledger.at(ledger, data_set)
     mine = world.everywhere(lambda: Ledger.at(ledger, data_set) if world.leads else Ledger())
     entries, name = world.leaders([[entry.to_dict() for entry in mine.entries], mine.data_set])
-    return mine if world.leads else Ledger.of(entries, name)
+    if world.leads:
+        return mine
+    theirs = Ledger.of(entries, name)
+    if isinstance(ledger, Ledger) and ledger.path is None and ledger.entries == theirs.entries:
+        return ledger
+    return theirs
 
 
 def checkpoints_for(world: World, where: Checkpoints | str | Path | None) -> Checkpoints | None:
     """Those that are meant; for a process that does not lead, what the leader's hold now."""
     found = Checkpoints.at(where)
-    if found is None or world.size == 1 or isinstance(found, Followed):
+    if found is None or world.size == 1:
         return found
     saved = world.everywhere(found.read)
     run = world.leaders(world.everywhere(lambda: found.run))

@@ -35,15 +35,14 @@ def fit_with_learned_thresholds(
     in the pre-training, and its thresholds are then replaced by the learned ones. The three parts draw from sources of
     their own: noise is never used twice, not even by a seeded run.
     """
-    rows = private_rows(x, y, trainer.network, trainer.loss, trainer.front)
+    rows = private_rows(x, y, trainer.network, trainer.loss, trainer.front, trainer.world)
     if set(trainer.plan.before) != set(costs_before(pretraining, histogram)):
         fix = "it must be costs_before(pretraining, histogram), so that one budget covers all three parts"
         raise ArgumentError("trainer.plan.before", trainer.plan.before, fix)
     if not rows.n == trainer.plan.n == pretraining.n:
         raise ArgumentError("x", f"{rows.n} rows", f"the plans are for {pretraining.n} and {trainer.plan.n} rows")
-    book = Ledger() if ledger is None else ledger
-    first = replace(trainer, plan=pretraining, source=trainer.source.spawn("pre-training")).fit(rows, ledger=book)
-    network = first.model
+    first = replace(trainer, plan=pretraining, source=trainer.source.spawn("pre-training")).fit(rows, ledger=ledger)
+    network, book = first.model, first.ledger
     step = Step(network, trainer.loss, trainer.zstep, trainer.expansion, trainer.bound, first.front)
     names = [p.name for p in trainer.expansion.partitions(network, trainer.loss)]
     source = trainer.source.spawn("histogram")

@@ -14,10 +14,12 @@ _PATIENCE = 0.5  # seconds before a bar is shown
 
 
 @contextmanager
-def progress_bar(what: str, show: bool | Literal["auto"] = "auto") -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar(
+    what: str, show: bool | Literal["auto"] = "auto", unit: str = "steps", patience: float = _PATIENCE
+) -> Iterator[Callable[[int, int], None] | None]:
     """Gives a callback (steps done, steps in all) that draws on standard error, or None if there is nothing to draw.
 
-    ``"auto"`` draws only on a terminal.
+    ``"auto"`` draws only on a terminal. It says how many of ``unit`` are done, and how many a second.
     """
     if show not in (True, False, "auto"):
         raise ArgumentError("progress", show, "choose True, False or 'auto'")
@@ -34,18 +36,20 @@ def progress_bar(what: str, show: bool | Literal["auto"] = "auto") -> Iterator[C
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
+    many, quick = TextColumn(unit), TextColumn("{task.fields[speed]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), many, quick)
     bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
-    task = bar.add_task(what, total=None)
+    task = bar.add_task(what, total=None, speed="")
     started = time.monotonic()
     running = False
 
     def on_step(done: int, total: int) -> None:
         nonlocal running
-        if not running and time.monotonic() - started > _PATIENCE:
+        if not running and time.monotonic() - started > patience:
             bar.start()
             running = True
-        bar.update(task, completed=done, total=total)
+        speed = done / max(time.monotonic() - started, 1e-9)
+        bar.update(task, completed=done, total=total, speed=f"{speed:,.0f} {unit}/s")
 
     try:
         yield on_step

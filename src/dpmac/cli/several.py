@@ -1,0 +1,110 @@
+"""One command in several processes, started by ``torchrun``: what the others do while the first one speaks and writes.
+
+Every process runs the same command and reads the same file, and keeps its own rows of it. The first makes the folder,
+keeps the ledger and the checkpoint, prints and shows progress. The others write nothing but, to standard error, a line
+about an error that is theirs alone; and the second, that some process has stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dpmac.cli.ending import Failed, Told, told
+
+if TYPE_CHECKING:
+    from dpmac.cli.jobs import Job
+    from dpmac.privacy.world import World
+
+
+def leads_here() -> bool:
+    """Whether this process speaks, before any has talked to another."""
+    return int(os.environ.get("RANK", 0)) == 0
+
+
+@contextmanager
+def several() -> Iterator[World]:
+    """The processes of this command: those that torchrun has started, or this one alone."""
+    from dpmac.privacy.world import WorldError
+    from dpmac.training import together
+
+    with together() as world:
+        if world.size == 1:
+            yield world
+            return
+        with _ended_as_interrupted():
+            try:
+                yield world
+            except (Exception, KeyboardInterrupt) as error:
+                known = told(error)
+                if world.leads or known is None:
+                    raise
+                known_to_all = isinstance(error, WorldError) and world.rank > 1  # the first may be gone
+                if not (known_to_all or isinstance(error, KeyboardInterrupt)):
+                    sys.stderr.write(f"dpmac: process {world.rank}: {known[1]}\n")
+                raise Told(known[0]) from error
+
+
+@contextmanager
+def said_once(world: World) -> Iterator[None]:
+    """Around what every process looks at by itself: if it fails, all end here, and what all say the first one says."""
+    failed: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        failed = error
+    if world.size > 1:
+        heard = world.everyone(None if failed is None else hashlib.sha256(str(failed).encode()).hexdigest())
+        if failed is not None and not world.leads and heard[0] == heard[world.rank]:
+            raise Told((told(failed) or (1, ""))[0]) from failed
+        if failed is None and any(heard):
+            other = next(rank for rank, one in enumerate(heard) if one)
+            raise Failed(f"process {other} could not begin: see its error") if world.leads else Told(1)
+    if failed is not None:
+        raise failed
+
+
+def rows_of(world: World, table: Any, job: Job) -> Any:
+    """This process' rows of a table: a run of them or, of persons, all rows of every so many-th one, in memory."""
+    from dpmac.tables import Files
+
+    if world.size == 1:
+        return table
+    stored = isinstance(table, Files)
+    if job.groups is None and stored:
+        return table.part(world.rank, world.size)
+    columns = {name: table[name] for name in ((*job.schema["columns"], job.groups) if stored else table)}
+    if job.groups is None:
+        n = len(next(iter(columns.values())))
+        mine: Sequence[int] = range(n * world.rank // world.size, n * (world.rank + 1) // world.size)
+    else:
+        known: dict[Any, int] = {}
+        persons = [known.setdefault(one, len(known)) for one in columns[job.groups]]
+        mine = [row for row, person in enumerate(persons) if person % world.size == world.rank]
+    return {name: [cells[row] for row in mine] for name, cells in columns.items()}
+
+
+@contextmanager
+def _ended_as_interrupted() -> Iterator[None]:
+    """Inside, SIGTERM is Ctrl-C: torchrun sends it when another process has ended. One that is ending goes on to."""
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+
+    def ended(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if sys.exc_info()[0] is None:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, ended)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is ended:
+            signal.signal(signal.SIGTERM, before)
