@@ -30,7 +30,7 @@ SCHEMA = {
     "target": "ill",
     "positive": "yes",
 }
-TRAIN = ("train", "t.csv", "--schema", "s.json", "--epsilon", "2", "--epochs", "15", "--batch-size", "60")
+TRAIN = ("train", "t.csv", "--schema", "s.json", "--epsilon", "2", "--epochs", "100", "--batch-size", "300")
 
 
 @pytest.fixture

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 import torch
 
-from dpmac.privacy import DensePart, Ledger, Partition, PerLayerClip, PoissonSampler, PrivateRows, Query, release
+from dpmac.checks import ArgumentError
+from dpmac.privacy import (
+    DensePart,
+    Ledger,
+    Partition,
+    PerLayerClip,
+    Persons,
+    PoissonSampler,
+    PrivateRows,
+    Query,
+    release,
+)
 from dpmac.privacy.world import ALONE
 from dpmac.randomness import SeededNoise, SystemNoise
 from processes import together_run, values
@@ -129,3 +142,47 @@ def test_the_noise_is_added_once():
     assert one == other
     assert float(torch.tensor(one).std()) == pytest.approx(1.5, rel=0.15)
     assert len({tuple(answer) for answer in one}) == 300
+
+
+# --- persons ----------------------------------------------------------------------------------------------------------
+
+SPLIT = {
+    "texts": (["a", "b", "b"], ["b", "c", "c"]),
+    "numbers of two kinds": ([1, 2, 2], [2.0, 3.0, 3.0]),
+    "decimals": ([Decimal("1"), Decimal("2")], [Decimal("1.0"), Decimal("3")]),
+    "tuples": ([(1, "a"), (2, "a")], [(True, "a"), (3, "b")]),
+    "zeros": ([0.0, 1.0], [-0.0, 2.0]),
+}
+WHOLE = {"texts": (["1", "b"], ["2", "c"]), "text and number": (["1", "2"], [1, 2]), "bytes": ([b"1"], ["1"])}
+
+
+def _persons(world, ids):
+    mine = ids[world.rank]
+    return PrivateRows(ROWS[: len(mine)], groups=mine, world=world).n
+
+
+@pytest.mark.parametrize("kind", SPLIT)
+def test_a_person_with_rows_in_two_processes_is_refused(kind):
+    """Found in review: such a person would have two places. Ids that are equal are one person's, however they print."""
+    ended = together_run(2, _persons, SPLIT[kind])
+    assert [one.error for one in ended] == ["ArgumentError", "ArgumentError"]
+    assert all("some persons have rows in more than one" in one.words for one in ended)
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_persons_who_are_whole_are_counted_over_all_processes(kind):
+    assert values(together_run(2, _persons, WHOLE[kind])) == [sum(len(set(ids)) for ids in WHOLE[kind])] * 2
+
+
+def test_ids_that_cannot_be_compared_are_refused_everywhere():
+    ended = together_run(2, _persons, ([1j], ["a"]))
+    assert [one.error for one in ended] == ["ArgumentError", "WorldError"]
+
+
+def _never_asked(world):
+    with pytest.raises(ArgumentError, match=r"whether others have rows of these persons was not asked"):
+        PrivateRows(ROWS[:2], groups=Persons.of([1, 2]), world=world)
+
+
+def test_persons_that_were_not_compared_are_refused():
+    values(together_run(2, _never_asked))

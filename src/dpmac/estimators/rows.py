@@ -12,13 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpmac.cells import flat
 from dpmac.checks import ArgumentError, integer
 from dpmac.estimators.arrays import validate_data
 from dpmac.estimators.budget import Budgeted
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.ids import warn_of_ids
-from dpmac.estimators.sharing import check_whole
+from dpmac.estimators.sharing import check_own_rows
 from dpmac.estimators.warning import Few
 from dpmac.nets.fronts import Front, ToRange
 from dpmac.privacy import Persons, PrivateRows
@@ -203,12 +202,16 @@ class OnRows(Budgeted):
         """With the number of rows, or persons, of all processes; nobody's rows may be in more than one."""
         world = self._world
         world.agree("the unit of privacy", given.unit)
-        if given.persons is not None and world.size > 1:
-            if not isinstance(groups, str):
-                check_whole(world, flat(groups))
-            else:
-                check_whole(world, table.different(groups) if isinstance(table, Files) else self._ids(table, groups))
-        return replace(given, world=world, elsewhere=sum(world.everyone(given.n)) - given.n)
+        persons = given.persons
+        if persons is not None and world.size > 1:
+            ids = groups
+            if isinstance(groups, str):
+                seen = table.different(groups) if isinstance(table, Files) else self._ids(table, groups)
+                ids = [one for one in seen if one is not None]
+            persons = persons.whole_in(world, ids)
+        check_own_rows(world, given.few)
+        elsewhere = sum(world.everyone(given.n)) - given.n
+        return replace(given, persons=persons, world=world, elsewhere=elsewhere)
 
     def _persons(self, table: Any, groups: Any, rows: int, ids: Array | None) -> Persons | None:
         """Whose the rows are; None where every row is a person of its own, as far as anyone said.

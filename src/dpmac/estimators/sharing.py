@@ -1,17 +1,19 @@
 """An estimator in several processes, each with its own rows: what they must agree on, and what they tell each other.
 
-Arguments must be the same everywhere. A person's rows must be in one process, or the guarantee would be for a part of
-them: processes compare keyed digests of ids, under a key that is drawn afresh for each fit. The set of classes, where
-nobody has given it, is that of all rows; it is treated as public, as ever, and the statement says so.
+Arguments must be the same everywhere, and rows must not: a row that two processes have would stand in the table twice.
+Digests of some rows are compared, under a key that is drawn afresh for each fit. (Of persons, see
+:meth:`dpmac.privacy.Persons.whole_in`.) The set of classes, where nobody has given it, is that of all rows; it is
+treated as public, as ever, and the statement says so.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy.world import World
@@ -21,7 +23,7 @@ from dpmac.training.following import agreed
 Array = np.ndarray[Any, Any]
 OWN = {"world", "ledger", "checkpoint", "progress", "device", "random_state"}
 """Arguments that a process may have of its own: the leader's ledger, checkpoint and seed are those that count."""
-_DIGEST = 16  # bytes: no two of all ids that there are share one by chance
+_SHOWN = 256  # rows that a process' part is known by
 
 
 def agree_on(world: World, estimator: Any) -> None:
@@ -31,18 +33,22 @@ def agree_on(world: World, estimator: Any) -> None:
         agreed(world, {"the estimator": type(estimator).__name__, **given})
 
 
-def check_whole(world: World, ids: Iterable[Any]) -> None:
-    """Raise in every process if some person's rows, which ``ids`` tell (None is nobody), are in more than one."""
-    different = {one.item() if isinstance(one, np.generic) else one for one in ids if one is not None}
-    world.agree("the kind of groups", sorted({type(one).__name__ for one in different}))
+def check_own_rows(world: World, few: Tensor) -> None:
+    """Raise in every process if two were given the same rows: each row would then stand in the table twice.
+
+    A table is known by some of its rows, in their order. That two parts of a table share all of them by chance takes
+    rows that are all alike, and those are not compared.
+    """
+    if world.size == 1:
+        return
+    shown = few[torch.linspace(0, len(few) - 1, min(len(few), _SHOWN)).long()].double().contiguous()
     key = bytes.fromhex(world.leaders(SystemNoise().uniform(4).numpy().tobytes().hex()))
-    mine = "".join(hashlib.blake2b(repr(one).encode(), digest_size=_DIGEST, key=key).hexdigest() for one in different)
-    theirs = world.everyone(mine)
-    width = 2 * _DIGEST
-    every = [text[start : start + width] for text in theirs for start in range(0, len(text), width)]
-    if len(set(every)) < len(every):
-        fix = "some persons have rows in more than one, and the guarantee is for all rows of a person: give them to one"
-        raise ArgumentError("groups", f"{world.size} processes", fix)
+    mine = hashlib.blake2b(shown.cpu().numpy().tobytes(), key=key).hexdigest()
+    said = world.everyone("" if bool((shown == shown[:1]).all()) else f"{len(few)} {mine}")
+    same = [rank for rank, one in enumerate(said) if one and said.count(one) > 1]
+    if same:
+        fix = "they were given the same rows: give each its own part, X[rank::size] or Files(path).part(rank, size)"
+        raise ArgumentError("X", f"processes {same[0]} and {same[1]}", fix)
 
 
 def all_classes(world: World, y: Array, known: Any = None) -> Any:

@@ -20,7 +20,12 @@ than those of as many rows as there are spots, which is what ``bounds.SLACK`` co
 
 from __future__ import annotations
 
+import hashlib
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -29,11 +34,13 @@ from torch import Tensor
 
 from dpmac.cells import flat, is_missing
 from dpmac.checks import ArgumentError, integer
-from dpmac.randomness import NoiseSource
+from dpmac.privacy.world import ALONE, World
+from dpmac.randomness import NoiseSource, SystemNoise
 
 MOST = 256  # rows that a person may bring: all lie in one chunk of parts.CHUNK rows
 USUAL = 4
 ROW, PERSON = "row", "person"
+_DIGEST = 16  # bytes: no two of all ids that there are share one by chance
 _FIX = "give the id of a person for each row: a column, a list or an array"
 Array = np.ndarray[Any, Any]
 
@@ -49,6 +56,7 @@ class Persons:
     starts: Tensor
     max_rows: int
     name: str = ""
+    world: World = ALONE  # the processes that were asked whether they have rows of these persons, too
 
     @classmethod
     def of(cls, ids: Any, max_rows: int = USUAL, name: str = "") -> Persons:
@@ -100,6 +108,16 @@ class Persons:
             rows[:, : self.max_rows] = torch.where(brought, found, -1)
         return rows
 
+    def whole_in(self, world: World, ids: Any) -> Persons:
+        """The same, if no other process of ``world`` has rows of anybody here; else everyone raises.
+
+        ``ids`` are those of the persons here, each once or more often. The guarantee is for all rows of a person, and a
+        person in two processes would have two places. Digests are compared, under a key that is drawn for this alone.
+        """
+        if world is not ALONE:
+            check_whole(world, flat(ids, "groups", _FIX))
+        return replace(self, world=world)
+
     def without(self, person: int) -> tuple[Persons, Tensor]:
         """The neighbour's persons, this one's place left blank; and which of the rows are kept."""
         first, last = int(self.starts[person]), int(self.starts[person + 1])
@@ -112,6 +130,30 @@ class Persons:
         starts = self.starts.clone()
         starts[person + 1 :] -= last - first
         return replace(self, order=rank[order], starts=starts), kept
+
+
+def check_whole(world: World, ids: Iterable[Any]) -> None:
+    """Raise in every process of ``world`` if some id is in more than one of them."""
+    said = world.everywhere(lambda: {_said(one) for one in ids})
+    key = bytes.fromhex(world.leaders(SystemNoise().uniform(4).numpy().tobytes().hex()))
+    mine = "".join(sorted(hashlib.blake2b(one.encode(), digest_size=_DIGEST, key=key).hexdigest() for one in said))
+    width = 2 * _DIGEST
+    every = [text[at : at + width] for text in world.everyone(mine) for at in range(0, len(text), width)]
+    if len(set(every)) < len(every):
+        fix = "some persons have rows in more than one, and the guarantee is for all rows of a person: give them to one"
+        raise ArgumentError("groups", f"{world.size} processes", fix)
+
+
+def _said(one: Any) -> str:
+    """An id in words that are the same for all ids that are equal: 1, 1.0, True, Decimal(1) and NumPy's are one."""
+    plain = one.item() if isinstance(one, np.generic) else one
+    if isinstance(plain, str | bytes):
+        return repr(plain)
+    if isinstance(plain, int | float | Decimal | Fraction) and plain == plain:
+        return str(float(plain) if math.isinf(plain) else Fraction(plain))
+    if isinstance(plain, tuple):
+        return f"({','.join(map(_said, plain))})"
+    raise ArgumentError("groups", plain, "ids of several processes are compared: give whole numbers or texts")
 
 
 def _subset(count: Tensor, most: int, uniforms: Tensor) -> Tensor:

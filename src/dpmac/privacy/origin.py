@@ -165,6 +165,8 @@ def origin_of(*things: Any) -> Origin:
 
 
 def _held_by(thing: Any) -> list[Any]:
+    if hasattr(thing, "fetch"):  # a store holds rows, not what shapes them, and reading it takes long
+        return []
     if isinstance(thing, list | tuple | set | frozenset):
         return [*thing, *getattr(thing, "__dict__", {}).values()]
     if isinstance(thing, Mapping):

@@ -47,11 +47,14 @@ class PrivateRows:
         self._front: Map | None = None
         self.origin = PUBLIC  # the releases that have shaped a front which the rows are behind
         if groups is not None:
-            self._rows = groups if isinstance(groups, Persons) else Persons.of(groups, max_rows)
-            if self._rows.rows != lengths[0]:
-                raise ArgumentError(
-                    "groups", f"{self._rows.rows} ids", f"there are {lengths[0]} rows: give one for each"
-                )
+            given = isinstance(groups, Persons)
+            persons: Persons = groups if given else Persons.of(groups, max_rows).whole_in(world, groups)
+            if persons.world is not world:
+                fix = "whether others have rows of these persons was not asked: persons.whole_in(world, ids)"
+                raise ArgumentError("groups", persons, fix)
+            if persons.rows != lengths[0]:
+                raise ArgumentError("groups", f"{persons.rows} ids", f"there are {lengths[0]} rows: give one for each")
+            self._rows = persons
         self.world = world
         whose = (self._rows.unit, self._rows.max_rows) if isinstance(self._rows, Persons) else (ROW, 1)
         world.agree("the unit of privacy, and rows of one in a step,", whose)

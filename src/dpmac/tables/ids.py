@@ -40,6 +40,8 @@ class Ids:
         if gone.any():
             row = int(np.argmax(gone))
             raise ArgumentError(f"groups, row {first + row}", plain[row].as_py(), _GONE)
+        if pa.types.is_floating(plain.type):
+            plain = pa.compute.add(plain, pa.scalar(0.0, plain.type))  # -0.0 and 0.0 are one id
         self._arrays.append(plain)
 
     def codes(self) -> Array:
