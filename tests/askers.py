@@ -184,8 +184,7 @@ def trained(network=None, *, rate=1.0, steps=3, n=64, loss_name="softmax", **mor
 def after_pca(table: PrivateRows, source: NoiseSource) -> object:
     """DP-PCA codes, put on the sphere, into a ReLU network: as in the paper's MNIST experiment."""
     ledger = Ledger()
-    inputs_only = PrivateRows(table._columns[0])
-    inputs_only._rows = table._rows
+    inputs_only = table._with(table._columns[:1], table._rows)
     pca = DPPCA(3, 0.0, normalise=True).fit(inputs_only, source, ledger)
     plan = Plan(table.n, table.n, 2, 0.0, 1e-5, (pca.mechanism(),))
     network = DenseNetwork([3, 6, 4], "relu", source=SeededNoise(1))

@@ -59,7 +59,8 @@ def noise(monkeypatch):
     real = door.perturbed
 
     def put(wrong):
-        def perturbed(totals, partitions, scales, grid, source, divisor):
+        def perturbed(totals, partitions, scales, grid, source, divisor, on_grid):
+            assert not on_grid  # one block
             if grid.step == 0:  # the auditor's exact numbers
                 return real(totals, partitions, scales, grid, source, divisor)
             zeros = [torch.zeros_like(total) for total in totals]

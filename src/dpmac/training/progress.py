@@ -15,7 +15,7 @@ _PATIENCE = 0.5  # seconds before a bar is shown
 
 @contextmanager
 def progress_bar(
-    what: str, show: bool | Literal["auto"] = "auto", unit: str = "steps", patience: float = _PATIENCE
+    what: str, show: bool | Literal["auto"] = "auto", unit: str = "steps", patience: float | None = None
 ) -> Iterator[Callable[[int, int], None] | None]:
     """Gives a callback (steps done, steps in all) that draws on standard error, or None if there is nothing to draw.
 
@@ -40,12 +40,12 @@ def progress_bar(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), many, quick)
     bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
     task = bar.add_task(what, total=None, speed="")
-    started = time.monotonic()
+    started, patient = time.monotonic(), _PATIENCE if patience is None else patience
     running = False
 
     def on_step(done: int, total: int) -> None:
         nonlocal running
-        if not running and time.monotonic() - started > patience:
+        if not running and time.monotonic() - started > patient:
             bar.start()
             running = True
         speed = done / max(time.monotonic() - started, 1e-9)
