@@ -178,7 +178,7 @@ def fit(way: str, path: str, memory: int, batch: int, steps: int, threads: int, 
         "after_s": end - marks["last"],
         "step_s": statistics.median(times),
         "fetch_rows_a_second": clock.bytes / clock.seconds["fetch"] if clock.bytes else None,
-        "draw_rows_a_second": n * steps / marks["draw"],
+        "draw_rows_a_second": batch * steps / marks["draw"],
         "peak_mib": _peak_mib(),
         "weights": digest.hexdigest(),
     }

@@ -5,7 +5,7 @@
 
     pass         = rows / (processes x read_rate)             all rows, read and checked once
     work         = batch / (processes x rate_rows)            a process's share of a step
-    draw         = rows / (processes x draw_rate)             a Poisson sample asks of every row whether it is in
+    draw         = batch / (processes x draw_rate)            a Poisson sample, by the gaps between its rows
     fetch        = batch / (processes x fetch_rate)           the next sample, read ahead during the work
     sums         = 2 x 8 x parameters / bandwidth             to the leader, and its answer back, in float64
     words        = messages x latency x log2(processes)       what processes say to each other
@@ -71,7 +71,7 @@ def projected(
     return Projection(
         reading=rows / (processes * read_rate),
         work=batch / (processes * rate_rows),
-        draw=rows / (processes * draw_rate),
+        draw=batch / (processes * draw_rate),
         fetch=None if fetch_rate is None else batch / (processes * fetch_rate),
         sums=0.0 if alone else 2 * FLOAT64 * parameters / bandwidth,
         words=messages * latency * math.log2(processes),
@@ -113,7 +113,7 @@ STAND_IN: dict[str, float] = {
     "cpu rate": 1e5,
     "cpu noise rate": 1e7,
     "read rate": 5e5,
-    "draw rate": 5e8,
+    "draw rate": 2e6,
     "fetch rate": 1e6,
     "bytes a row": 80.0,
 }

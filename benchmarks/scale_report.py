@@ -150,12 +150,12 @@ def large(figures: Figures) -> str:
     about += f"({row['bytes'] / 1e9:.2f} GB, made in {row['made_s']:.0f} s), `Files` with its usual 1 GiB for rows, "
     about += f"{row['steps']:.0f} steps, batch {row['batch']:,}, `calibrate=False`. Peak resident memory of the whole "
     about += f"process: **{_mib(row)} MiB**, {kept} 2 GiB."
-    heads = ("pass over all rows, s", "rows a second", "ms a step", "million rows a second, drawn from",
+    heads = ("pass over all rows, s", "rows a second", "ms a step", "rows a second, drawn",
              "rows a second, fetched", "fit, s", "peak MiB")  # fmt: skip
     fetch = row.get("fetch_rows_a_second")
     body = [
         f"{row['read_s']:.1f}", f"{row['pass_rows_a_second']:,.0f}", f"{1e3 * row['step_s']:.1f}",
-        f"{row['draw_rows_a_second'] / 1e6:,.0f}", "in memory" if fetch is None else f"{fetch:,.0f}",
+        f"{row['draw_rows_a_second']:,.0f}", "in memory" if fetch is None else f"{fetch:,.0f}",
         f"{row['seconds']:.0f}", _mib(row),
     ]  # fmt: skip
     return f"{about}\n\n{table(heads, [body])}"

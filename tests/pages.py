@@ -127,7 +127,7 @@ def _dpmac(words: list[str]) -> tuple[int, str, str]:
 def _shell(line: str) -> tuple[int, str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     place = {**os.environ, "PATH": path, "LC_ALL": "C"}
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=120, env=place)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=900, env=place)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -13,8 +13,15 @@ from pages import alike, blocks_of, check_page
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = {str(path.relative_to(DOCS)): path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md"))}
-LONG = {"start.md", "hyperparameters.md", "from-opacus.md", "tutorials/images.md", "tutorials/table.md"}
-RESULTS = {"results/tables.md", "results/speed.md", "results/audit.md", "results/mutants.md"}
+LONG = {
+    "start.md",
+    "hyperparameters.md",
+    "from-opacus.md",
+    "tutorials/images.md",
+    "tutorials/large.md",
+    "tutorials/table.md",
+}
+RESULTS = {"results/tables.md", "results/speed.md", "results/scale.md", "results/audit.md", "results/mutants.md"}
 NOT_RUN = {"guarantee.md", "method.md", *RESULTS, "api.md", "faq.md"}  # no code
 OTHERS_WARN = pytest.mark.filterwarnings("ignore")
 
