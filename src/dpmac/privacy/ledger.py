@@ -184,10 +184,16 @@ class Ledger:
         ledger._file = file
         return ledger
 
+    @property
+    def run(self) -> str:
+        """The name under which what is released now is recorded."""
+        return self._noted["run"]
+
     @classmethod
-    def of(cls, entries: Sequence[Mapping[str, Any]], data_set: str = "") -> Ledger:
-        """A ledger in memory that holds these already: for a process that does not keep the file."""
+    def of(cls, entries: Sequence[Mapping[str, Any]], data_set: str, run: str) -> Ledger:
+        """A ledger in memory that holds these already, and goes on as ``run``: for a process without the file."""
         ledger = cls(data_set=data_set)
+        ledger._noted = {"run": run}
         ledger._entries = [Entry.from_dict(dict(entry)) for entry in entries]
         return ledger
 

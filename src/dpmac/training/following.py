@@ -56,10 +56,10 @@ def books(world: World, ledger: Ledger | str | Path | None, data_set: str = "") 
     if world.size == 1:
         return Ledger.at(ledger, data_set)
     mine = world.everywhere(lambda: Ledger.at(ledger, data_set) if world.leads else Ledger())
-    entries, name = world.leaders([[entry.to_dict() for entry in mine.entries], mine.data_set])
+    entries, name, run = world.leaders([[entry.to_dict() for entry in mine.entries], mine.data_set, mine.run])
     if world.leads:
         return mine
-    theirs = Ledger.of(entries, name)
+    theirs = Ledger.of(entries, name, run)
     if isinstance(ledger, Ledger) and ledger.path is None and ledger.entries == theirs.entries:
         return ledger
     return theirs
