@@ -108,6 +108,7 @@ def test_every_row_is_in_one_process_and_every_persons_rows_in_the_same(folder, 
     assert sum(map(len, persons)) == len(set.union(*persons)) == 300
 
 
+@pytest.mark.long
 def test_torchrun_trains_what_one_process_trains(folder):
     """The command as users type it, and the same without torchrun."""
     words = (*TRAIN, "--seed", "1", "--json")

@@ -14,6 +14,8 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = {str(path.relative_to(DOCS)): path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md"))}
 LONG = {
+    "choosing.md",
+    "pitfalls.md",
     "start.md",
     "hyperparameters.md",
     "from-opacus.md",

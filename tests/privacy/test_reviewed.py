@@ -122,16 +122,22 @@ class Lax:
         return [p.scaled(0.99 / o.clamp(min=1.0)) for p, o in zip(parts, over, strict=True)]
 
 
+KNOWN = pytest.mark.parametrize("reads", [None, ()], ids=["anyone's code", "code that is known"])
+
+
+@KNOWN
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_bound_that_writes_into_norms_does_not_blind_the_door(in_place, dtype):
+def test_a_bound_that_writes_into_norms_does_not_blind_the_door(in_place, dtype, reads):
     bound, table = Lax(in_place), PrivateRows(X[:, :3].to(dtype), 100 * X.to(dtype))
-    query = Query("q", bound.promise([Partition("p", (3, 7))]), lambda a, b: bound.apply([OuterPart(a, b, True)]))
+    promised = bound.promise([Partition("p", (3, 7))])
+    query = Query("q", promised, lambda a, b: bound.apply([OuterPart(a, b, True)]), reads)
     with pytest.raises(BrokenPromiseError):
         release(table.everything(), query, noise_multiplier=1.0, source=SystemNoise(), ledger=Ledger())
 
 
-def test_vectors_that_change_after_the_bound_are_measured_again():
+@KNOWN
+def test_vectors_that_change_after_the_bound_are_measured_again(reads):
     bound, table = PerLayerClip(1.0), PrivateRows(X[:, :3], X)
 
     def parts(a, b):
@@ -139,7 +145,7 @@ def test_vectors_that_change_after_the_bound_are_measured_again():
         a.mul_(50.0)
         return bounded
 
-    query = Query("q", bound.promise([Partition("p", (3, 7))]), parts)
+    query = Query("q", bound.promise([Partition("p", (3, 7))]), parts, reads)
     with pytest.raises(BrokenPromiseError):
         release(table.everything(), query, noise_multiplier=1.0, source=SystemNoise(), ledger=Ledger())
 
