@@ -190,3 +190,25 @@ def test_a_finished_run_is_left_alone_by_all(folder):
     first, second = said(folder, 2)
     assert "is finished" in first
     assert second == ""
+
+
+def elsewhere(rank, folder, *words):
+    """As :func:`command`, each process in a folder of its own."""
+    return command(rank, folder / str(rank), *words)
+
+
+@pytest.mark.parametrize("other", ["longer", "none"])
+def test_processes_that_see_other_files_are_refused_before_anything_is_spent(folder, other):
+    """Found by a user: two tables with the same people in them would count these twice."""
+    for rank in range(2):
+        (folder / str(rank)).mkdir()
+        for name in ("t.csv", "s.json"):
+            (folder / str(rank) / name).write_text((folder / name).read_text())
+    if other == "longer":
+        lines = (folder / "t.csv").read_text().splitlines()
+        (folder / "1" / "t.csv").write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n\n")
+    ended = together_run(2, elsewhere, folder, *TRAIN, "--out", str(folder / "run"), bare=True)
+    assert codes(ended) == ([2, 2] if other == "longer" else [0, 0])
+    if other == "longer":
+        assert "process 1 sees another file" in (folder / "0" / "err0").read_text()
+        assert not (folder / "run").exists()

@@ -8,7 +8,8 @@ import pytest
 from pyarrow import csv, dataset, feather, parquet
 
 from dpmac.checks import ArgumentError
-from dpmac.tables import Files
+from dpmac.tables import Files, Number
+from dpmac.tables.coding import Reader
 from dpmac.tables.ids import Ids, differing, persons_in
 
 TABLE = pa.table({"a": np.arange(1000), "b": np.arange(1000) % 7})
@@ -98,3 +99,23 @@ def test_ids_that_cannot_be_told_apart_are_refused():
     ids.add(pa.array([[1], [2]]), 0)
     with pytest.raises(ArgumentError, match="cannot be told apart"):
         ids.codes()
+
+
+@pytest.mark.parametrize("when", ["between groups", "within one"])
+def test_a_file_that_is_replaced_while_its_rows_are_read_is_refused(path, when):
+    """Found by a user: a file of the same layout in its place was gone on with, unchecked."""
+    batches = Files(path, scratch=None).batches(["a"], rows=100 if when == "between groups" else 40)
+    next(batches)
+    other = path.with_name("other.parquet")
+    parquet.write_table(TABLE, other, row_group_size=100)
+    other.replace(path)
+    with pytest.raises(ArgumentError, match="it was written to since it was first read"):
+        list(batches)
+
+
+def test_rows_of_a_part_are_named_by_their_number_in_the_table(tmp_path):
+    cells = pa.table({"a": [1.0] * 70 + [None] + [2.0] * 29, "b": [1.0] * 100})
+    parquet.write_table(cells, tmp_path / "t.parquet", row_group_size=10)
+    reader = Reader({"a": Number(0, 3)})
+    with pytest.raises(ArgumentError, match="column 'a', row 70="):
+        Files(tmp_path / "t.parquet").part(1, 2).read(reader)

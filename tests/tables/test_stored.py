@@ -168,7 +168,7 @@ def test_nothing_is_left_of_the_scratch_file_and_nobody_else_sees_it(folder, tmp
 
 def test_a_disk_without_room_is_noticed_before_anything_is_read(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(on_disk, "SPARE", 2**60)
-    with pytest.raises(ArgumentError, match=r"the rows need 0.00 GiB there .* are free"):
+    with pytest.raises(ArgumentError, match=r"the rows need 0 MiB there .* are free"):
         Files(folder, memory=1, scratch=tmp_path).read(READER)
     with pytest.raises(ArgumentError, match="no such folder"):
         Files(folder, memory=1, scratch=tmp_path / "x").read(READER)

@@ -76,8 +76,11 @@ class Job:
 
     def table(self, schema: Schema, *, quiet: bool) -> Any:
         """The rows: a small CSV file in memory, any other table as it lies in its files."""
+        from dpmac.checks import integer
         from dpmac.tables.stored import MEMORY, open_table
 
+        if self.memory is not None:
+            integer("--memory", self.memory, "give the MiB that rows may take, a whole number from 1 on", low=1)
         return open_table(
             self.file,
             schema,

@@ -45,7 +45,7 @@ def resume(
       dpmac resume runs/first
     """
     from dpmac.cli.jobs import JOB
-    from dpmac.cli.several import leads_here, said_once, several
+    from dpmac.cli.several import check_same, leads_here, said_once, several
     from dpmac.cli.train import public_rows, tell
     from dpmac.cli.training import follow, tidy, train
     from dpmac.saving import open_folder
@@ -64,6 +64,7 @@ def resume(
             job, table = _opened(run, same_rows, quiet or as_json or not world.leads)
             _check_spent(run, job, again)
             public = public_rows(job)
+        check_same(world, job.file)
         if not world.leads:
             follow(job, run, table, public, world)
             return

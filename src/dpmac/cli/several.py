@@ -14,8 +14,10 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpmac.checks import ArgumentError
 from dpmac.cli.ending import Failed, Told, told
 
 if TYPE_CHECKING:
@@ -88,6 +90,21 @@ def rows_of(world: World, table: Any, job: Job) -> Any:
         persons = [known.setdefault(one, len(known)) for one in columns[job.groups]]
         mine = [row for row, person in enumerate(persons) if person % world.size == world.rank]
     return {name: [cells[row] for row in mine] for name, cells in columns.items()}
+
+
+def check_same(world: World, file: str) -> None:
+    """Raise in every process unless all see the same file or files, by their names and lengths: two tables in which the
+    same people stand would count some of them twice. Only digests are compared, and none is kept."""
+    if world.size == 1:
+        return
+    path = Path(file)
+    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    seen = [(one.relative_to(path.parent).as_posix(), one.stat().st_size) for one in files]
+    heard = world.everyone(hashlib.sha256(repr(seen).encode()).hexdigest())
+    other = next((rank for rank, one in enumerate(heard) if one != heard[0]), None)
+    if other is not None:
+        fix = f"process {other} sees another file under this name than process 0, or another name: give all the same"
+        raise ArgumentError("file", file, fix)
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def train(
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
     """  # noqa: E501
     from dpmac.cli.jobs import Job, counted
-    from dpmac.cli.several import said_once, several
+    from dpmac.cli.several import check_same, said_once, several
     from dpmac.cli.training import check_places
     from dpmac.tables import Schema
     from dpmac.tables.files import need_columns
@@ -136,6 +136,7 @@ def train(
             table = job.table(chosen, quiet=quiet or as_json or not world.leads)
             need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
             job = replace(job, rows=counted(table, groups))
+        check_same(world, job.file)
         begin(job, out, table, quiet=quiet, as_json=as_json, world=world)
 
 

@@ -190,7 +190,9 @@ class OnRows(Budgeted):
 
     def _enough(self, rows: Tensor | Stored, table: Any, groups: Any, ids: Array | None = None) -> Given:
         if len(rows) < 2:
-            raise ArgumentError("X", f"n_samples={len(rows)}", "give at least 2 rows; a guarantee needs a crowd")
+            where = "" if self._world.size == 1 else " to each process, or start fewer"
+            fix = f"give at least 2 rows{where}; a guarantee needs a crowd"
+            raise ArgumentError("X", f"n_samples={len(rows)}", fix)
         given = Given(rows, self._persons(table, groups, len(rows), ids))
         if given.n < 2:
             raise ArgumentError("groups", f"{given.n} person", "give rows of at least 2; a guarantee needs a crowd")

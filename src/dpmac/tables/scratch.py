@@ -103,7 +103,7 @@ def _check_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed + SPARE:
         fix = (
-            f"the rows need {needed / 2**30:.2f} GiB there while the fit runs, and {free / 2**30:.2f} GiB are free: "
+            f"the rows need {needed / 2**20:,.0f} MiB there while the fit runs, and {free / 2**20:,.1f} MiB are free: "
             "give another folder, more memory, or None to read the Parquet files again for every sample"
         )
         raise ArgumentError("scratch", str(folder), fix)

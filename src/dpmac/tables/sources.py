@@ -18,6 +18,7 @@ from dpmac.checks import ArgumentError
 from dpmac.tables.files import PARQUET, csv_batches, csv_names
 
 Cells = Mapping[str, Any]  # the cells of a batch by column: an arrow array, or a list
+_CHANGED = "it was written to since it was first read: bring it back as it was"
 _INSTALL = "tables in Parquet files need pyarrow: pip install 'dpmac[parquet]', or save the table as CSV"
 
 
@@ -50,6 +51,7 @@ class ParquetRows:
         with reading(what):
             self._pieces = [(part, group) for part in dataset.get_fragments() for group in part.row_groups]
             sizes = [group.num_rows for _, group in self._pieces]
+            self._seen = {part.path: _sight(part.path) for part, _ in self._pieces}
         self.groups: list[int] | None = list(accumulate(sizes, initial=0))
         self.names = _names_of(dataset, what)
 
@@ -66,6 +68,7 @@ class ParquetRows:
                 return
             fragment, group = self._pieces[place]
             there = min(self.groups[place + 1], last) - max(start, first)
+            self._check_unchanged(fragment.path)
             with reading(self.what):
                 few = fragment.subset(row_group_ids=[group.id])
                 found = few.to_batches(schema=self._dataset.schema, columns=list(names), batch_size=size)
@@ -73,8 +76,14 @@ class ParquetRows:
                 for batch in _within(found, start, first, last):
                     got += batch.num_rows
                     yield _cells(batch, names)
+            self._check_unchanged(fragment.path)
             if got != there:
-                raise ArgumentError("file", self.what, "it was written to while it was read: bring it back as it was")
+                raise ArgumentError("file", self.what, _CHANGED)
+
+    def _check_unchanged(self, path: str) -> None:
+        """Raise if a file is another than when its head was read, by what the disk says of it."""
+        if _sight(path) != self._seen[path]:
+            raise ArgumentError("file", path, _CHANGED)
 
 
 class DatasetRows:
@@ -191,6 +200,15 @@ def _names_of(dataset: Any, what: str) -> list[str]:
         if names.count(name) > 1:
             raise ArgumentError("file", what, f"the column {name!r} is there more than once: rename or drop one")
     return names
+
+
+def _sight(path: str) -> tuple[int, int, int] | None:
+    """By what a file on this machine is known again; None of one elsewhere."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _within(batches: Iterator[Any], start: int, first: int, last: int) -> Iterator[Any]:

@@ -152,15 +152,15 @@ class Files(Mapping[str, list[Any]]):
         whose = None if ids is None else Ids(ids)
         names = list(dict.fromkeys([*reader.names, *([] if ids is None else [ids])]))
         kept: Keeper | None = None
-        done, n = 0, self.n
+        done, n, before = 0, self.n, self._bounds()[0]  # rows are told by their number in the whole table
         for batch in self.batches(names):
-            block = reader.read(batch, done)
+            block = reader.read(batch, before + done)
             kept = self._keeper(reader, block, beside) if kept is None else kept
             kept.add(block)
             if seen is not None:
                 seen(block[0])
             if whose is not None:
-                whose.add(batch[whose.name], done)
+                whose.add(batch[whose.name], before + done)
             done += len(block[0])
             if on_rows is not None:
                 on_rows(done, n)
@@ -185,7 +185,7 @@ class Files(Mapping[str, list[Any]]):
 
         def rows(start: int, stop: int) -> Block:
             found = source.batches(reader.names, first + start, first + stop, ROWS)
-            blocks = [reader.read(batch, start) for batch in found]
+            blocks = [reader.read(batch, first + start) for batch in found]
             return tuple(np.concatenate(columns) for columns in zip(*blocks, strict=True))
 
         return Grouped([start - first for start in starts], rows, block, self.memory, self.what)
