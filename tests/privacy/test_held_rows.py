@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_store import Shelf
+from shelves import Shelf
 
 from dpmac.nets import DenseNetwork
 from dpmac.privacy import Entry, Ledger, Origin, PrivateRows

@@ -10,33 +10,13 @@ import torch
 from doorway import ONE, ask
 from hypothesis import given
 from hypothesis import strategies as st
+from shelves import Shelf
 
 from dpmac.checks import ArgumentError
 from dpmac.nets.fronts import ToRange
 from dpmac.privacy import DensePart, PoissonSampler, PrivateRows, door
 from dpmac.privacy.store import Ahead, Fetched
 from dpmac.randomness import SeededNoise
-
-
-class Shelf:
-    """A store that writes down what it was asked for."""
-
-    def __init__(self, *columns):
-        self.columns, self.asked, self.threads = columns, [], set()
-
-    def __len__(self):
-        return len(self.columns[0])
-
-    @property
-    def blank(self):
-        return tuple(column[:0] for column in self.columns)
-
-    def fetch(self, rows):
-        assert torch.equal(rows, torch.unique(rows))
-        self.asked.append(rows)
-        self.threads.add(threading.get_ident())
-        return tuple(column[rows] for column in self.columns)
-
 
 X = SeededNoise(0).normal((300, 5)).float()
 Y = torch.arange(300.0)[:, None]
