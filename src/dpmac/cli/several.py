@@ -95,10 +95,12 @@ def rows_of(world: World, table: Any, job: Job) -> Any:
 def check_same(world: World, file: str) -> None:
     """Raise in every process unless all see the same file or files, by their names and lengths: two tables in which the
     same people stand would count some of them twice. Only digests are compared, and none is kept."""
+    from dpmac.tables.sources import parquet_files
+
     if world.size == 1:
         return
     path = Path(file)
-    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    files = parquet_files(path) if path.is_dir() else [path]
     seen = [(one.relative_to(path.parent).as_posix(), one.stat().st_size) for one in files]
     heard = world.everyone(hashlib.sha256(repr(seen).encode()).hexdigest())
     other = next((rank for rank, one in enumerate(heard) if one != heard[0]), None)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.privacy.groups import shared_key
 from dpmac.privacy.world import World
-from dpmac.randomness import SystemNoise
 from dpmac.training.following import agreed
 
 Array = np.ndarray[Any, Any]
@@ -42,8 +42,7 @@ def check_own_rows(world: World, few: Tensor) -> None:
     if world.size == 1:
         return
     shown = few[torch.linspace(0, len(few) - 1, min(len(few), _SHOWN)).long()].double().contiguous()
-    key = bytes.fromhex(world.leaders(SystemNoise().uniform(4).numpy().tobytes().hex()))
-    mine = hashlib.blake2b(shown.cpu().numpy().tobytes(), key=key).hexdigest()
+    mine = hashlib.blake2b(shown.cpu().numpy().tobytes(), key=shared_key(world)).hexdigest()
     said = world.everyone("" if bool((shown == shown[:1]).all()) else f"{len(few)} {mine}")
     same = [rank for rank, one in enumerate(said) if one and said.count(one) > 1]
     if same:

@@ -135,13 +135,18 @@ class Persons:
 def check_whole(world: World, ids: Iterable[Any]) -> None:
     """Raise in every process of ``world`` if some id is in more than one of them."""
     said = world.everywhere(lambda: {_said(one) for one in ids})
-    key = bytes.fromhex(world.leaders(SystemNoise().uniform(4).numpy().tobytes().hex()))
+    key = shared_key(world)
     mine = "".join(sorted(hashlib.blake2b(one.encode(), digest_size=_DIGEST, key=key).hexdigest() for one in said))
     width = 2 * _DIGEST
     every = [text[at : at + width] for text in world.everyone(mine) for at in range(0, len(text), width)]
     if len(set(every)) < len(every):
         fix = "some persons have rows in more than one, and the guarantee is for all rows of a person: give them to one"
         raise ArgumentError("groups", f"{world.size} processes", fix)
+
+
+def shared_key(world: World) -> bytes:
+    """A key that all processes of ``world`` have, drawn now: for digests that they compare and nobody keeps."""
+    return bytes.fromhex(world.leaders(SystemNoise().uniform(4).numpy().tobytes().hex()))
 
 
 def _said(one: Any) -> str:

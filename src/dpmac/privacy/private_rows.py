@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -143,43 +144,39 @@ class PrivateRows:
         table: a release into a ledger that does not hold it is refused.
         """
         check_apart("front", front, self.blank(ROWS)[:1])
-        if isinstance(self._columns, Ahead) and not isinstance(self._rows, Persons) and self._bytes(front) <= room:
-            return self._held(front)
-        if isinstance(self._rows, Persons) or not isinstance(self._columns, tuple):
+        origin = Origin.together(self.origin, origin_of(front))
+        once = isinstance(self._columns, tuple) or self._bytes(front) <= room
+        if isinstance(self._rows, Persons) or not once:
             first, table = self._front, self._with(self._columns, self._rows)
             table._front = front if first is None else lambda rows: front(first(rows))
-            table.origin = Origin.together(self.origin, origin_of(front))
+            table.origin = origin
             return table
-        blocks = [at.to(self.device) for at in _in_blocks(self._rows)]
-        inputs = torch.cat([front(gathered(self._columns[:1], at)[0][0]) for at in blocks])[: len(self._rows)]
-        others = gathered(self._columns[1:], torch.cat(blocks)[: len(self._rows)])[0]
-        table = self._with((inputs, *others), _at_their_places(self._rows))
-        table.origin = Origin.together(self.origin, origin_of(front))
+        places, done = len(self._rows), 0
+        whole: list[Tensor] = []
+        for columns, at in self._found(_in_blocks(self._rows)):
+            (rows, *others), _ = gathered(columns, at.to(self._device))
+            block = (front(rows if self._front is None else self._front(rows)), *others)
+            whole = whole or [column.new_empty((places, *column.shape[1:])) for column in block]
+            for column, more in zip(whole, block, strict=True):
+                column[done : done + len(at)] = more[: places - done]
+            done += len(at)
+        table = self._with(tuple(whole), _at_their_places(self._rows))
+        table._front, table.origin = None, origin
         return table
+
+    def _found(self, blocks: Sequence[Tensor]) -> Iterator[tuple[Columns, Tensor]]:
+        """Every block of row numbers with the columns, on this table's device, that they are rows of."""
+        if isinstance(self._columns, tuple):
+            yield from ((self._columns, block) for block in blocks)
+            return
+        for columns, block in self._columns.each(iter(blocks)):
+            yield tuple(column.to(self._device) for column in columns), block
 
     def _bytes(self, front: Map) -> int:
         """What all columns take behind a front: public."""
         first, *others = self.blank(MULTIPLE)
         rows = -(-len(self._rows) // MULTIPLE)
         return rows * sum(column.numel() * column.element_size() for column in (front(first), *others))
-
-    def _held(self, front: Map) -> PrivateRows:
-        """The rows of a store behind ``front``, in memory: through blocks of the shape, and at the spots, as others."""
-        assert isinstance(self._columns, Ahead)
-        assert isinstance(self._rows, Tensor)
-        places, done = len(self._rows), 0
-        whole: list[Tensor] = []
-        for columns, at in self._columns.each(iter(_in_blocks(self._rows))):
-            there = tuple(column.to(self._device) for column in columns)
-            (first, *others), _ = gathered(there, at.to(self._device))
-            block = (front(first if self._front is None else self._front(first)), *others)
-            whole = whole or [column.new_empty((places, *column.shape[1:])) for column in block]
-            for column, more in zip(whole, block, strict=True):
-                column[done : done + len(at)] = more[: places - done]
-            done += len(at)
-        table = self._with(tuple(whole), _at_their_places(self._rows))
-        table._front, table.origin = None, Origin.together(self.origin, origin_of(front))
-        return table
 
     def _with(self, columns: Columns | Ahead, rows: Tensor | Persons) -> PrivateRows:
         table = copy.copy(self)

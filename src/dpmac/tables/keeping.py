@@ -74,10 +74,6 @@ class Grouped:
     columns of them. Groups that were decoded last are kept, within ``memory`` bytes.
     """
 
-    # Not in a dictionary: whoever looks through all that a table holds for what private rows have shaped (origin.py)
-    # finds nothing here, and must not go on into the files.
-    __slots__ = ("_blank", "_kept", "_read", "_room", "_starts", "_what")
-
     def __init__(
         self, starts: list[int], read: Callable[[int, int], Block], block: Block, memory: int, what: str
     ) -> None:

@@ -104,7 +104,8 @@ class Followed(Checkpoints):
 
 
 def checksum(tensors: Iterable[Tensor]) -> list[int]:
-    """A number for each tensor that is another as soon as a bit is: cheap, and asked after every step."""
+    """The sum of each tensor's bits, as whole numbers: cheap, and asked after every step. Any one change shows in it;
+    that several cancel out is seen at the end, by :func:`digest`."""
     found = [_bits(tensor).sum(dtype=torch.int64) for tensor in tensors]
     return [int(one) for one in torch.stack(found).tolist()] if found else []
 
