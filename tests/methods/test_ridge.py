@@ -14,7 +14,7 @@ from dpmac.nets.fronts import Projection, ToRange
 from dpmac.nets.layers import with_one
 from dpmac.privacy import Ledger, PrivateRows
 from dpmac.privacy.bounds import SLACK
-from dpmac.privacy.parts import SINGLE_ROOM
+from dpmac.privacy.chunks import SINGLE_ROOM
 from dpmac.randomness import SeededNoise
 
 DRAW = SeededNoise(0)

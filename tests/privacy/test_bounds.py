@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpmac.checks import ArgumentError
 from dpmac.privacy import JointClip, Normalise, OuterPart, Partition, PerLayerClip, Unbounded
 from dpmac.privacy.bounds import SLACK, joint_norms
-from dpmac.privacy.parts import SINGLE_ROOM
+from dpmac.privacy.chunks import SINGLE_ROOM
 from dpmac.randomness import SeededNoise
 
 BOUNDS = [PerLayerClip(0.5), PerLayerClip((0.2, 3.0)), Normalise(0.01), JointClip(0.7), JointClip((0.1, 2.0))]

@@ -219,7 +219,7 @@ def test_sums_are_made_in_blocks_of_bounded_length(monkeypatch):
             lengths.clear()
             (found,) = go(ONE, listening, rows=rows, sigma=0.0, micro_batch=micro)
             assert float(found) == pytest.approx(float(rows.sum()), abs=1e-15)
-            assert set(lengths) == {min(longest, {1: 32, 100: 128, None: 512}[micro])}
+            assert set(lengths) == {min(longest, {1: 32, 100: 128, None: 504}[micro])}
 
 
 def test_a_block_is_summed_by_itself_before_it_meets_the_others(monkeypatch):

@@ -27,7 +27,7 @@ from dpmac.privacy import (
     door,
     sampling,
 )
-from dpmac.privacy.parts import CHUNK
+from dpmac.privacy.chunks import CHUNK, chunk_of
 from dpmac.privacy.sampling import MAX_BLOCK, block_size
 from dpmac.randomness import SeededNoise
 
@@ -152,8 +152,9 @@ def test_no_person_straddles_a_block_or_a_chunk_of_single_precision():
         for capacity in (1, 63, 4097, 100_001):
             for micro in (None, 1, 100):
                 size = block_size(capacity * together, micro, together)
-                assert size % together == size % 32 == 0
+                assert size % together == 0
                 assert size <= MAX_BLOCK
+                assert chunk_of(size, together) % together == 0
 
 
 def test_nothing_public_depends_on_how_many_rows_a_person_has():

@@ -22,7 +22,8 @@ from dpmac.privacy.ledger import Entry
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import DensePart
 from dpmac.privacy.query import Query
-from dpmac.privacy.sampling import NO_ROOM, Batch, room_for
+from dpmac.privacy.room import room_for
+from dpmac.privacy.sampling import NO_ROOM, Batch
 from dpmac.randomness import SeededNoise, SystemNoise
 
 # --- the room -------------------------------------------------------------------------------------------------------

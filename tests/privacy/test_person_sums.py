@@ -18,10 +18,12 @@ from dpmac.privacy import (
     PrivateRows,
     Query,
     door,
-    parts,
 )
+from dpmac.privacy import (
+    chunks as chunking,
+)
+from dpmac.privacy.chunks import CHUNK, SINGLE_ROOM
 from dpmac.privacy.noise import Grid
-from dpmac.privacy.parts import CHUNK, SINGLE_ROOM
 from dpmac.randomness import SeededNoise
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -89,7 +91,7 @@ def test_nor_sums_of_both_precisions(most):
 def test_chunks_without_the_person_are_the_same_bit_for_bit(monkeypatch):
     """All that a person does to a sum is within one chunk of 256 rows, whatever it brings."""
     chunks, exact = [], torch.mm
-    monkeypatch.setattr(parts, "_SMALL", 0)  # chunk by chunk
+    monkeypatch.setattr(chunking, "_SMALL", 0)  # chunk by chunk
 
     def watched(left, right, **more):
         chunks[-1].append((left.clone(), right.clone()))

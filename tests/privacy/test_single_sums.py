@@ -25,8 +25,9 @@ from dpmac.privacy import (
     release,
 )
 from dpmac.privacy.bounds import SLACK, clip_factors, joint_norms
+from dpmac.privacy.chunks import CHUNK, GROUP, SINGLE_ROOM, in_chunks, joined
 from dpmac.privacy.door import BrokenPromiseError
-from dpmac.privacy.parts import CHUNK, GROUP, LARGEST, SINGLE_ROOM, _single_norms, in_chunks
+from dpmac.privacy.parts import LARGEST, _single_norms
 from dpmac.randomness import SeededNoise
 
 U = 2.0**-24  # unit roundoff of single precision
@@ -79,7 +80,7 @@ def without(part, place):
 def test_a_sum_is_off_by_no_more_than_the_rounding_that_is_counted(kind, rows):
     """Entry by entry: a product of 256 rows, then up to eight additions; what adds up groups is in double precision."""
     left, right = (side[:rows, :2] for side in table(kind))
-    found = in_chunks(left, right, one=True)
+    found = joined(in_chunks(left, right, one=True), (2, 3))
     sizes = left.abs().double().T @ torch.cat([right.abs().double(), torch.ones(rows, 1)], dim=1)
     allowed = (CHUNK + GROUP) * U / (1 - (CHUNK + GROUP) * U) * sizes * (1 + 1e-12)
     for i, row in enumerate(exact(left, right, one=True)):
@@ -159,7 +160,7 @@ def test_a_row_of_any_magnitude_adds_no_more_than_its_bound(powers, d_out, d_in,
     left, right, bound = (10.0**power for power in powers)
     part = OuterPart(torch.full((1, d_out), left), torch.full((1, d_in), right), one)
     (clipped,) = PerLayerClip(bound).apply([part])
-    assert float(clipped.total().norm()) <= bound
+    assert float(clipped.total().double().norm()) <= bound
     (normal,) = Normalise(bound).apply([part])
     assert float(normal.total().norm()) <= 1.0
 

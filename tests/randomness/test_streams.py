@@ -28,9 +28,9 @@ def as_bytes(words):
 
 
 def reference(key, size):
-    """Counter mode made by hand from single blocks."""
+    """Counter mode made by hand from single blocks; GCM's first counter, with a nonce of zeros, is 2."""
     cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-    return b"".join(cipher.update(block.to_bytes(16, "big")) for block in range(-(-size // 16)))[:size]
+    return b"".join(cipher.update((2 + block).to_bytes(16, "big")) for block in range(-(-size // 16)))[:size]
 
 
 def test_nist_vectors():
@@ -48,6 +48,22 @@ def test_nist_vectors():
     stream = given(key, start=start)
     made = as_bytes(stream.words(3)) + as_bytes(stream.words(5))  # not in whole blocks
     assert bytes(a ^ b for a, b in zip(made, plain, strict=True)) == cipher
+
+
+def test_a_gcm_vector():
+    """The GCM specification's test case 14: key, nonce and plaintext of zeros."""
+    assert as_bytes(given(bytes(32)).words(2)).hex() == "cea7403d4d606b6e074ec5d3baf39d18"
+
+
+def test_gcm_and_ctr_make_the_same_stream(monkeypatch):
+    """Which of OpenSSL's two is taken is a matter of speed: far beyond one counter byte, and over a change of keys."""
+    keys = [os.urandom(32) for _ in range(2)]
+    monkeypatch.setattr(streams, "KEY_BYTES", 1 << 21)
+    as_gcm, count = given(*keys), 300_000
+    one = as_bytes(as_gcm.words(count))
+    start = streams._START
+    monkeypatch.setattr(streams, "_START", b"not this one")
+    assert as_bytes(given(*keys, start=start).words(count)) == one
 
 
 def test_words_are_the_stream_in_pieces_of_any_size():

@@ -44,6 +44,17 @@ class GlobalSups:
 
 
 @dataclass(frozen=True)
+class InPlace:
+    """Kernels of an activation whose f' is a function of f, so that u need not be kept; they write where they are told.
+
+    ``value(u, out)`` is f(u), and ``back(slopes, value, out)`` slopes f'(u); ``out`` may be what is read.
+    """
+
+    value: Callable[[Tensor, Tensor], Tensor]
+    back: Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
 class Activation:
     """An element-wise function with two derivatives and the torch module that computes it.
 
@@ -56,7 +67,7 @@ class Activation:
     as sensitivities of :mod:`dpmac.analytic` rest on it, it is held against differences of f, f' and f'' on a grid);
     ``straight`` says that f(u) = f'(u) u with f' in [0, 1] and f'' = 0 everywhere; ``sups`` are sups over all u;
     ``working_point`` is where it can carry a code through (:mod:`dpmac.methods.linear_path`); ``quick_back(slopes, u)``
-    is slopes f'(u) in one go.
+    is slopes f'(u) in one go; ``in_place`` does without new memory.
     """
 
     name: str
@@ -70,6 +81,7 @@ class Activation:
     sups: GlobalSups | None = None
     working_point: WorkingPoint | None = None
     quick_back: Callable[[Tensor, Tensor], Tensor] | None = None
+    in_place: InPlace | None = None
 
     def __post_init__(self) -> None:
         if self.third is not None:
@@ -121,6 +133,33 @@ def _relu_df(u: Tensor) -> Tensor:
 
 def _relu_back(slopes: Tensor, u: Tensor) -> Tensor:
     carried: Tensor = torch.ops.aten.threshold_backward(slopes, u, 0)
+    return carried
+
+
+def _relu_to(u: Tensor, out: Tensor) -> Tensor:  # functions with names, so that an activation can be pickled
+    return torch.clamp_min(u, 0, out=out)
+
+
+def _tanh_to(u: Tensor, out: Tensor) -> Tensor:
+    return torch.tanh(u, out=out)
+
+
+def _sigmoid_to(u: Tensor, out: Tensor) -> Tensor:
+    return torch.sigmoid(u, out=out)
+
+
+def _relu_onto(slopes: Tensor, value: Tensor, out: Tensor) -> Tensor:
+    carried: Tensor = torch.ops.aten.threshold_backward.grad_input(slopes, value, 0, grad_input=out)
+    return carried
+
+
+def _tanh_onto(slopes: Tensor, value: Tensor, out: Tensor) -> Tensor:
+    carried: Tensor = torch.ops.aten.tanh_backward.grad_input(slopes, value, grad_input=out)
+    return carried
+
+
+def _sigmoid_onto(slopes: Tensor, value: Tensor, out: Tensor) -> Tensor:
+    carried: Tensor = torch.ops.aten.sigmoid_backward.grad_input(slopes, value, grad_input=out)
     return carried
 
 
@@ -220,18 +259,22 @@ IDENTITY = Activation(
 )  # fmt: skip
 RELU = Activation(  # f'(0) = 0, as in torch; f'' = 0
     "relu", torch.relu, _relu_df, torch.zeros_like, nn.ReLU,
-    third=_third_none, straight=True, working_point=WorkingPoint(1.0, 0.0), quick_back=_relu_back,
+    third=_third_none, straight=True, working_point=WorkingPoint(1.0, 0.0),
+    quick_back=_relu_back, in_place=InPlace(_relu_to, _relu_onto),
 )  # fmt: skip
 SOFTPLUS = Activation(
     "softplus", _softplus, torch.sigmoid, _sigmoid_df, nn.Softplus,
     third=_third_logistic_slope, sups=SOFTPLUS_SUPS, working_point=WorkingPoint(1.0, 3.0),
 )  # fmt: skip
 TANH = Activation(
-    "tanh", torch.tanh, _tanh_df, _tanh_d2f, nn.Tanh, third=_third_tanh, working_point=WorkingPoint(0.2, None)
-)
+    "tanh", torch.tanh, _tanh_df, _tanh_d2f, nn.Tanh,
+    third=_third_tanh, working_point=WorkingPoint(0.2, None),
+    in_place=InPlace(_tanh_to, _tanh_onto),
+)  # fmt: skip
 SIGMOID = Activation(
     "sigmoid", torch.sigmoid, _sigmoid_df, _sigmoid_d2f, nn.Sigmoid, 0.25,
     third=_third_sigmoid, working_point=WorkingPoint(0.4, None),
+    in_place=InPlace(_sigmoid_to, _sigmoid_onto),
 )  # fmt: skip
 ELU = Activation("elu", F.elu, _elu_df, _elu_d2f, nn.ELU, third=_third_elu, working_point=WorkingPoint(1.0, 0.0))
 GELU = Activation(  # |f'| is largest at sqrt 2: 1.12890..

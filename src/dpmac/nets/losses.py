@@ -77,7 +77,8 @@ class SquaredError:
         return (target - self.activation.f(u)).square().flatten(1).sum(dim=1)
 
     def slope(self, u: Tensor, target: Tensor) -> Tensor:
-        return 2 * (self.activation.f(u) - target) * self.activation.df(u)
+        away = (self.activation.f(u) - target).mul_(2)
+        return away if self.activation == IDENTITY else self.activation.back(away, u)
 
     def curvature(self, u: Tensor, target: Tensor) -> Tensor:
         f, df, d2f = self.activation.f(u), self.activation.df(u), self.activation.d2f(u)

@@ -14,7 +14,6 @@ Shares that are not finite become zero: they would otherwise reach every coordin
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +23,11 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
+from dpmac.privacy.alike import joint_norms, measure
 from dpmac.privacy.allocation import Allocation, EqualShares, allocated, per_layer
+from dpmac.privacy.chunks import SINGLE_ROOM
 from dpmac.privacy.partition import Partition, promised
-from dpmac.privacy.parts import SINGLE_ROOM, Part
+from dpmac.privacy.parts import Part
 
 # Shares are bounded to (1 - SLACK) of their promise, so that the rounding of a double-precision sum stays inside the
 # promise. release() sums blocks of at most 8192 rows, puts each block's sum on a grid, and adds those exactly
@@ -90,6 +91,7 @@ class PerLayerClip(Fixed):
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         thresholds = per_layer("threshold", self.threshold, len(parts))
+        measure(parts)
         return [part.scaled(clip_factors(part.norms(), t)) for part, t in zip(parts, thresholds, strict=True)]
 
 
@@ -111,6 +113,7 @@ class Normalise(Fixed):
         return PerLayerClip(1.0, self.allocation).promise(partitions)
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
+        measure(parts)
         return [part.scaled(self._factors(part.norms())) for part in parts]
 
     def _factors(self, norms: Tensor) -> Tensor:
@@ -173,8 +176,3 @@ class Unbounded(Fixed):
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         return list(parts)
-
-
-def joint_norms(parts: Sequence[Part], scales: Sequence[float]) -> Tensor:
-    """Each example's norm of the concatenation of all its shares, share i divided by ``scales[i]``."""
-    return functools.reduce(torch.hypot, [part.norms() / scale for part, scale in zip(parts, scales, strict=True)])

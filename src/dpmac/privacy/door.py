@@ -11,7 +11,7 @@ persons and their number is public (:mod:`dpmac.privacy.groups`).
 2. The bound keeps its promise; this is checked here, on every row, before anything is charged or released.
 
 Floating point. Sums are made over blocks of bounded length, and the bounds leave room for their rounding (see
-``bounds.SLACK`` and, for single precision, ``parts.SINGLE_ROOM``); the sums of blocks are added up exactly
+``bounds.SLACK`` and, for single precision, ``chunks.SINGLE_ROOM``); the sums of blocks are added up exactly
 (:mod:`dpmac.privacy.noise`), and so are those of several processes that hold parts of one table
 (:mod:`dpmac.privacy.world`). A row's own numbers are rounded too, and matrix
 kernels round by shape and by spot: a row that moved because another came or went could change, by much where it sits on
@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -38,16 +39,19 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.bounds import KEPT, joint_norms
+from dpmac.privacy.alike import joint_norms, scaled, totals
+from dpmac.privacy.bounds import KEPT
+from dpmac.privacy.chunks import SINGLE_ROOM
 from dpmac.privacy.ledger import Entry, Ledger
 from dpmac.privacy.noise import Grid, perturbed
 from dpmac.privacy.origin import check_origin
 from dpmac.privacy.partition import Partition
-from dpmac.privacy.parts import SINGLE_ROOM, DensePart, GramPart, OuterPart, Part
+from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part
 from dpmac.privacy.positions import PositionPart
 from dpmac.privacy.precision import full_precision
 from dpmac.privacy.query import Query
 from dpmac.privacy.recording import Sums, Work
+from dpmac.privacy.room import Room
 from dpmac.privacy.sampling import MAX_BLOCK, Batch, Take, block_size
 from dpmac.privacy.store import Columns
 from dpmac.randomness import NoiseSource
@@ -71,22 +75,28 @@ def release(
     ledger: Ledger,
     divisor: float = 1.0,
     micro_batch: int | None = None,
+    dtype: torch.dtype = torch.float64,
+    apart: bool = False,
 ) -> dict[str, Tensor]:
-    """The answer to ``query``: the noisy sum of every partition under its name, float64, over a public constant.
+    """The answer to ``query``: the noisy sum of every partition under its name, over a public constant.
 
-    Independent Gaussian noise of standard deviation ``noise_multiplier * partition.scale``, and what the grid costs, is
-    added to every coordinate (and symmetric partitions are then averaged with their transpose). The event is in the
+    Independent Gaussian noise of standard deviation ``noise_multiplier * partition.scale``, and what the grid and a
+    count of the sample cost (:mod:`dpmac.privacy.room`, half of 1 % where there is one), is added to every coordinate
+    (and symmetric partitions are then averaged with their transpose). The event is in the
     ledger (and on disk, if the ledger has a file) before any noise is drawn, so what raises earlier releases and
     charges nothing, and what raises later is charged all the same. An empty batch gives pure noise. ``micro_batch`` is
     the number of rows taken at a time at most, rounded up to a multiple of 32; the query always gets full blocks (see
-    :meth:`Batch.spend`), which hold zeros where there is no row.
+    :meth:`Batch.spend`), which hold zeros where there is no row. ``dtype`` is what the answer is rounded to, noise and
+    all; with ``apart``, a dense layer's matrix comes as one vector, the weights row by row and then the biases.
 
     With ``noise_multiplier=0`` the sums are exact, and the ledger says that nothing is private any more.
     """
     sigma = check_multiplier(noise_multiplier)
     scales = _checked_scales(query.partitions, sigma)
     _check_arguments(batch, divisor, micro_batch)
-    grid = Grid.of(sigma, query.partitions, batch.most)
+    rooms = batch.rooms(sigma)
+    most = batch.together * sum(room.most for room in rooms)
+    grid = Grid.of(sigma * rooms[0].widening, query.partitions, most)
     ledger.check_unit(batch.unit)
     if batch.origin:
         check_origin(ledger, front=batch)
@@ -100,13 +110,19 @@ def release(
         unit=batch.unit,
     )
 
+    # what processes tell each other is always a double, and a matrix
+    form: dict[str, Any] = {"dtype": dtype, "apart": apart} if batch.world.size == 1 else {}
+
     def summed(everywhere: bool) -> tuple[list[Tensor], bool]:
-        with full_precision():
-            return _sums(batch, query, scales, source, micro_batch, grid, everywhere)
+        # code that is not known to be ours may keep what it was given, and what was recorded reads where it was
+        alike = query.reads is not None and batch.device.type == "cpu"
+        with full_precision(), batch.lent() if alike else nullcontext(batch.take) as take:
+            room = rooms[batch.world.rank]
+            return _sums(batch, query, scales, source, micro_batch, grid, everywhere, room, take)
 
     def paid(totals: list[Tensor], on_grid: bool) -> dict[str, Tensor]:
         ledger.append(entry)
-        return perturbed(totals, query.partitions, scales, grid, source, float(divisor), on_grid)
+        return perturbed(totals, query.partitions, scales, grid, source, float(divisor), on_grid, **form)
 
     def about() -> dict[str, Any]:
         words = ("label", "noise_multiplier", "sample_rate", "overflow", "seeded", "scales", "unit")
@@ -114,7 +130,8 @@ def release(
         said = {**{word: getattr(entry, word) for word in words}, "shapes": shapes, "grid": grid, "divisor": divisor}
         return {f"the release's {word}": repr(value) for word, value in said.items()}
 
-    return batch.world.released(summed, paid, lambda: ledger.append(entry), query.partitions, about)
+    answer = batch.world.released(summed, paid, lambda: ledger.append(entry), query.partitions, about)
+    return {name: numbers.to(dtype) for name, numbers in answer.items()}
 
 
 def _sums(
@@ -125,6 +142,8 @@ def _sums(
     micro_batch: int | None,
     grid: Grid,
     everywhere: bool = False,
+    room: Room | None = None,
+    take: Take | None = None,
 ) -> tuple[list[Tensor], bool]:
     """Sums of the checked parts over blocks of at most MAX_BLOCK rows, added up on the grid.
 
@@ -132,15 +151,17 @@ def _sums(
     whether they are on the grid comes beside them.
     """
     on_gpu = batch.device.type == "cuda"  # where every block costs launches
-    size = block_size(batch.capacity, MAX_BLOCK if on_gpu and micro_batch is None else micro_batch, batch.together)
+    places = source.spawn("places")
+    capacity = batch.capacity if room is None else batch.rows_in(room, source.spawn("room"), places)
+    size = block_size(capacity, MAX_BLOCK if on_gpu and micro_batch is None else micro_batch, batch.together)
     totals: list[Tensor] | None = None
     block: list[Tensor] | None = None
     kept: list[Tensor] = []
     filled = 0
-    work: Work = partial(_block_sums, query, scales, batch.take)
+    work: Work = partial(_block_sums, query, scales, batch.take if take is None else take)
     if query.reads is not None and batch.steady and on_gpu:
         work = partial(query.recording.sums, work, query.reads)
-    for columns, *spots in batch.spend(size, source.spawn("places"), take=lambda *where: where):
+    for columns, *spots in batch.spend(size, places, lambda *where: where, capacity):
         if filled + size > MAX_BLOCK and block is not None:
             totals, block, filled = _added(totals, grid.rounded(block, scales)), None, 0
         more, fine = work(columns, *spots)
@@ -171,15 +192,16 @@ def _block_sums(query: Query, scales: Sequence[float], take: Take, columns: Colu
         raw = [part.afresh() if isinstance(part, OuterPart) else part for part in raw]
     _check_kinds(raw, query.partitions, row_at.numel())
     exact = [p.doubled() if isinstance(p, OuterPart) and s < LEAST else p for p, s in zip(raw, scales, strict=True)]
-    parts = [part.scaled(weights) for part in exact]  # what empty spots contributed is dropped
-    return [part.total() for part in parts], _keep_promise(parts, scales, row_at.shape[1])
+    parts = scaled(exact, weights)  # what empty spots contributed is dropped
+    kept = _keep_promise(parts, scales, row_at.shape[1])  # first: sums may overwrite shares
+    return totals(parts, row_at.shape[1]), kept
 
 
 def _added(one: list[Tensor] | None, other: list[Tensor] | None) -> list[Tensor] | None:
-    """The sums of both, in place; either may be missing."""
+    """The sums of both, in double precision, where it can be in place; either may be missing."""
     if one is None or other is None:
         return other if one is None else one
-    return [a.add_(b) for a, b in zip(one, other, strict=True)]
+    return [a.double().add_(b.double()) for a, b in zip(one, other, strict=True)]
 
 
 def _checked_scales(partitions: Sequence[Partition], noise_multiplier: float) -> list[float]:
@@ -227,7 +249,7 @@ def _keep_promise(parts: Sequence[Part], scales: Sequence[float], together: int)
     Of persons, whose rows lie at ``together`` neighbouring spots: whether the *sum* of their rows' norms does.
 
     Room for rounding is part of it. Sums of single precision can be off by as much as the largest share of *any* row of
-    the block there allows (``parts.SINGLE_ROOM`` of it, which the norms of that row carry): so where some shares are
+    the block there allows (``chunks.SINGLE_ROOM`` of it, which the norms of that row carry): so where some shares are
     single and others are not, that much is added to every row's single ones.
     """
     if all(math.isinf(scale) for scale in scales):

@@ -11,10 +11,10 @@ what it is for a table of n rows, and what is estimated is an average over perso
 of this person's rows and of fresh draws alone: given the draws, a release is the plain mechanism, and a mixture over
 draws that have the same law for both tables is no easier to tell apart than its worst part.
 
-The rows of a person lie side by side, at ``together`` spots: a power of two, at most ``parts.CHUNK``, so that they
+The rows of a person lie side by side, at ``together`` spots: a power of two, at most ``chunks.CHUNK``, so that they
 never straddle a block nor a chunk of it that is summed in single precision. Two neighbouring tables then differ inside
 one chunk, as tables of rows do, and a chunk holds the shares of CHUNK / together persons at most, each within one
-bound: :func:`dpmac.privacy.parts.in_chunks` rounds by less than it may. Sums in double precision hold no more mass
+bound: :func:`dpmac.privacy.chunks.in_chunks` rounds by less than it may. Sums in double precision hold no more mass
 than those of as many rows as there are spots, which is what ``bounds.SLACK`` counts.
 """
 
@@ -37,7 +37,7 @@ from dpmac.checks import ArgumentError, integer
 from dpmac.privacy.world import ALONE, World
 from dpmac.randomness import NoiseSource, SystemNoise
 
-MOST = 256  # rows that a person may bring: all lie in one chunk of parts.CHUNK rows
+MOST = 256  # rows that a person may bring: all lie in one chunk of chunks.CHUNK rows
 USUAL = 4
 ROW, PERSON = "row", "person"
 _DIGEST = 16  # bytes: no two of all ids that there are share one by chance

@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.privacy.chunks import joined
 from dpmac.privacy.partition import Partition
 from dpmac.randomness import NoiseSource
 
@@ -72,9 +73,9 @@ class Grid:
         return cls(bits, noise_multiplier * 2.0**-bits / (1.0 - reach * 2.0**-bits) * _UP)
 
     def rounded(self, sums: Sequence[Tensor], scales: Sequence[float]) -> list[Tensor]:
-        """Sums of a block as whole numbers of steps, in new memory; as they are without a grid."""
+        """Sums of a block as whole numbers of steps, in doubles; without a grid, as they are."""
         if self.step == 0.0:
-            return list(sums)
+            return [total.double() for total in sums]
         steps = _in_steps(sums, [self.step * scale for scale in scales])
         torch._foreach_round_(steps)
         return steps
@@ -88,46 +89,83 @@ def perturbed(
     source: NoiseSource,
     divisor: float,
     on_grid: bool = False,
+    dtype: torch.dtype = torch.float64,
+    apart: bool = False,
 ) -> dict[str, Tensor]:
-    """The totals on the ``grid`` with fresh noise, over ``divisor``, under their partitions' names.
+    """The totals on the ``grid`` with fresh noise, over ``divisor``, under their partitions' names, as ``dtype``.
 
     ``on_grid`` says that they are whole numbers of its steps already (:meth:`Grid.rounded`); else they are one block's,
-    and are rounded here, as each piece is in the cache. Totals on the CPU are overwritten. For symmetric matrices the
-    noise is (N + N^T) / 2 with N independent in every coordinate: a function of ``total + N``, so no less private, with
-    half the variance off the diagonal.
+    of single or double precision, and are rounded here, as each piece is in the cache. Totals on the CPU may be
+    overwritten. For symmetric matrices the noise is (N + N^T) / 2 with N independent in every coordinate: a function of
+    ``total + N``, so no less private, with half the variance off the diagonal. ``apart`` leaves matrices whose last
+    column stands behind the others as they are (:func:`~dpmac.privacy.chunks.joined`).
     """
     if grid.step == 0.0:
-        return {p.name: total / divisor for p, total in zip(partitions, totals, strict=True)}
-    noisy = [total.contiguous() for total in totals]
-    units = [grid.step * scale for scale in scales]
-    in_place = noisy[0].device.type == "cpu"  # elsewhere the sums may lie where the next ones will be made
-    if not in_place:
-        noisy = [total.clone() for total in noisy] if on_grid else _in_steps(noisy, units)
-    lots = list(_lots([total.view(-1) for total in noisy]))
-    drawn = source.steps([sum(map(len, pieces)) for pieces, _ in lots], grid.bits, totals[0].device)
-    for (pieces, which), steps in zip(lots, drawn, strict=True):
-        if in_place and not on_grid:
-            torch._foreach_mul_(pieces, [1.0 / units[i] for i in which])
-        if not on_grid:
-            torch._foreach_round_(pieces)
-        torch._foreach_add_(pieces, torch.split(steps, [len(piece) for piece in pieces]))
-        torch._foreach_mul_(pieces, [units[i] / divisor for i in which])
-    return {
-        p.name: (total + total.transpose(-1, -2)) / 2 if p.symmetric else total
-        for p, total in zip(partitions, noisy, strict=True)
-    }
+        noisy = [(total.double() / divisor).to(dtype) for total in totals]
+    else:
+        sums = [total.contiguous() for total in totals]
+        factors = [1.0 if on_grid else 1.0 / (grid.step * scale) for scale in scales]
+        units = [grid.step * scale / divisor for scale in scales]
+        on_cpu = sums[0].device.type == "cpu"
+        noisy = (_piece_by_piece if on_cpu else _at_once)(sums, factors, units, grid.bits, source, dtype)
+        noisy = [(t + t.transpose(-1, -2)) / 2 if p.symmetric else t for p, t in zip(partitions, noisy, strict=True)]
+    return {p.name: t if apart else joined(t, p.shape) for p, t in zip(partitions, noisy, strict=True)}
+
+
+def _piece_by_piece(
+    sums: Sequence[Tensor],
+    factors: Sequence[float],
+    units: Sequence[float],
+    bits: int,
+    source: NoiseSource,
+    dtype: torch.dtype,
+) -> list[Tensor]:
+    """round(sum * factor) + noise, times the unit: all that, for as many numbers at a time as the caches hold."""
+    noisy = [total if total.dtype == dtype else torch.empty_like(total, dtype=dtype) for total in sums]
+    lots = list(_lots([total.view(-1) for total in sums]))
+    places = _lots([total.view(-1) for total in noisy])
+    sizes = [sum(map(len, pieces)) for pieces, _ in lots]
+    spare = torch.empty(max(sizes, default=0), dtype=torch.float64)
+    for (pieces, which), (out, _), steps in zip(lots, places, source.steps(sizes, bits), strict=True):
+        lengths = [len(piece) for piece in pieces]
+        whole = spare[: sum(lengths)]
+        split = torch.split(whole, lengths)
+        torch._foreach_copy_(split, pieces)
+        alike = len({(factors[i], units[i]) for i in which}) == 1
+        each = [(whole, steps, which[0])]
+        if not alike:
+            each = list(zip(split, torch.split(steps, lengths), which, strict=True))
+        for part, noise, i in each:
+            part.mul_(factors[i]).round_().add_(noise).mul_(units[i])
+        torch._foreach_copy_(out, split)
+    return noisy
+
+
+def _at_once(
+    sums: Sequence[Tensor],
+    factors: Sequence[float],
+    units: Sequence[float],
+    bits: int,
+    source: NoiseSource,
+    dtype: torch.dtype,
+) -> list[Tensor]:
+    """The same on a device that counts launches; the sums may lie where the next ones will be made, and are left."""
+    whole = list(torch._foreach_mul([total.double() for total in sums], list(factors)))
+    torch._foreach_round_(whole)
+    (steps,) = source.steps([sum(total.numel() for total in whole)], bits, sums[0].device)
+    split = torch.split(steps, [total.numel() for total in whole])
+    torch._foreach_add_(whole, [noise.view(total.shape) for noise, total in zip(split, whole, strict=True)])
+    torch._foreach_mul_(whole, list(units))
+    return [total.to(dtype) for total in whole]
 
 
 def _in_steps(sums: Sequence[Tensor], units: Sequence[float]) -> list[Tensor]:
-    return list(torch._foreach_mul(list(sums), [1.0 / unit for unit in units]))
+    return list(torch._foreach_mul([total.double() for total in sums], [1.0 / unit for unit in units]))
 
 
 def _lots(flat: Sequence[Tensor]) -> Iterator[tuple[list[Tensor], list[int]]]:
-    """Pieces of the vectors that are perturbed together, each with its vector's number.
-
-    As much as the caches hold on a CPU, and everything at once on another device.
-    """
-    room = longest = _CACHED * torch.get_num_threads() if flat[0].device.type == "cpu" else sum(map(len, flat))
+    """Pieces of the vectors that are perturbed together, as much as the caches hold, each with its vector's number."""
+    room = longest = _CACHED * torch.get_num_threads()
     pieces: list[Tensor] = []
     which: list[int] = []
     for number, vector in enumerate(flat):

@@ -8,7 +8,6 @@ Norms are in double precision, and so are sums but for the chunks of :func:`in_c
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,10 +15,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-CHUNK = 256  # rows in one single-precision product
-GROUP = 8  # such products that are added up in single precision
-SINGLE_ROOM = (2 * CHUNK**2 + CHUNK * GROUP * (GROUP + 1)) * 2.0**-24 * 1.001  # of a share's bound; see in_chunks
-_SMALL = 1 << 15  # numbers of a product for which a batched kernel is the quicker one on a CPU
+from dpmac.privacy.chunks import SINGLE_ROOM, exactly, in_chunks, joined
+
 LARGEST = 1e15  # a vector of single precision that is longer is left out
 SMALLEST = 2.0**-126  # the least number that has all digits in single precision
 LEAST = 1e-290  # a vector of double precision that a factor leaves shorter, or longer than 1e290, is left out
@@ -42,8 +39,11 @@ class Part(Protocol):
     def scaled(self, factors: Tensor) -> Part:
         """Each share times its own factor; a factor of 0 gives exactly 0, even for a share that is not finite."""
 
-    def total(self) -> Tensor:
-        """The sum of the shares, float64. For ``release`` alone."""
+    def total(self, together: int = 1) -> Tensor:
+        """The sum of the shares: float64, or float32 where nothing was added up in more. For ``release`` alone.
+
+        So many neighbouring rows as belong ``together``, one person's, are in one product.
+        """
 
 
 def row_norms(rows: Tensor) -> Tensor:
@@ -112,12 +112,13 @@ class OuterPart:
     right: Tensor  # (rows, d_in)
     one: bool = False
     factors: Tensor | None = None  # (rows,), of :meth:`scaled`
+    spent: bool = False  # ``left`` is nobody else's, and may be overwritten when shares are summed
     _measured: tuple[Tensor, Tensor, Tensor] | None = field(default=None, repr=False)
     _versions: tuple[int, int] | None = field(default=None, repr=False)  # of the vectors when they were measured
 
     @property
     def rows(self) -> int:
-        return len(self.left)
+        return self.left.shape[0]  # (of a tensor, len takes ten times as long)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -129,15 +130,22 @@ class OuterPart:
         return self.left.dtype == self.right.dtype == torch.float32
 
     def norms(self) -> Tensor:
-        whole = self._lengths()[0]
+        whole = self.lengths()[0]
         if self.factors is None:
             return whole.clone()  # what a bound does to it in place must not reach the door
         return (whole * self.factors).abs_().masked_fill_(self.factors == 0, 0.0)
 
     def scaled(self, factors: Tensor) -> OuterPart:
         more = factors.double()
-        merged = more if self.factors is None else self.factors * more
-        return OuterPart(self.left, self.right, self.one, merged, self._lengths(), self._versions)
+        return self.with_factors(more if self.factors is None else self.factors * more)
+
+    def with_factors(self, factors: Tensor) -> OuterPart:
+        """The same vectors, measured or not, with these factors."""
+        return OuterPart(self.left, self.right, self.one, factors, self.spent, self._measured, self._versions)
+
+    def given_up(self) -> OuterPart:
+        """The same shares, whose ``left`` the giver has no more use for."""
+        return OuterPart(self.left, self.right, self.one, self.factors, True, self._measured, self._versions)
 
     def afresh(self) -> OuterPart:
         """The same shares, not measured yet: of a stranger's the door takes no word."""
@@ -147,35 +155,55 @@ class OuterPart:
         """The same shares in double precision."""
         return OuterPart(self.left.double(), self.right.double(), self.one, self.factors)
 
-    def total(self) -> Tensor:
-        whole, left, right = self._lengths()
-        factors = torch.ones_like(whole) if self.factors is None else self.factors
+    def total(self, together: int = 1) -> Tensor:
+        return joined(self.apart(together), self.shape)
+
+    def apart(self, together: int = 1, fit: bool = False) -> Tensor:
+        """The sum; with ``one`` as a vector, all columns but the last, row by row, and then the last.
+
+        ``fit`` says that all shares are known to fit their precision. For ``release`` alone.
+        """
+        factors = self.left.new_ones(self.rows, dtype=torch.float64) if self.factors is None else self.factors
+        slopes, inputs = self.left, self.right
+        # 0 * inf must not reach a sum (a GPU is not asked whether there is any: that takes longer than doing it)
+        if not fit:
+            fits = self._fits(factors)
+            if self.left.device.type != "cpu" or not bool(fits.all()):
+                factors = torch.where(fits, factors, 0.0)
+                slopes, inputs = kept(slopes, factors), kept(inputs, factors)
+        if self.single:
+            column = factors.float().unsqueeze(1)
+            return in_chunks(slopes.mul_(column) if self.spent else slopes * column, inputs, self.one, together)
+        return exactly(slopes.double() * factors.unsqueeze(1), inputs.double(), self.one)
+
+    def _fits(self, factors: Tensor) -> Tensor:
+        """Which shares can be summed in their precision; the others are left out."""
+        whole, left, right = self.lengths()
         if self.single:  # beyond LARGEST, single precision could overflow on the way; what is not finite is beyond
             size = factors.abs()
             longest = left * size
-            fit = (longest <= LARGEST).logical_and_(right <= LARGEST)
             # and a factor below SMALLEST, or what it leaves, would be rounded by much, up as well as down
-            least = torch.minimum(size, longest.mul_(1.0 / math.sqrt(max(1, self.left.shape[1]))))
-            fit.logical_and_((least >= SMALLEST).logical_or_(size == 0))
-        else:  # and here what a factor makes of a short vector beside a long one, or the other way round
-            length = left * factors.abs()
-            within = (length >= LEAST).logical_and_(length <= 1.0 / LEAST).logical_or_(factors == 0)
-            fit = torch.isfinite(whole).logical_and_(within)
-        slopes, inputs = self.left, self.right
-        # 0 * inf must not reach a sum (a GPU is not asked whether there is any: that takes longer than doing it)
-        if self.left.device.type != "cpu" or not bool(fit.all()):
-            factors = torch.where(fit, factors, 0.0)
-            slopes, inputs = kept(slopes, factors), kept(inputs, factors)
-        if self.single:
-            return in_chunks(slopes * factors.float().unsqueeze(1), inputs, self.one)
-        return _product(slopes.double() * factors.unsqueeze(1), inputs.double(), self.one)
+            least = torch.minimum(size, longest * (1.0 / math.sqrt(max(1, self.left.shape[1]))))
+            return (torch.maximum(longest, right) <= LARGEST).logical_and_((least >= SMALLEST).logical_or_(size == 0))
+        # and here what a factor makes of a short vector beside a long one, or the other way round
+        length = left * factors.abs()
+        within = (length >= LEAST).logical_and_(length <= 1.0 / LEAST).logical_or_(factors == 0)
+        return torch.isfinite(whole).logical_and_(within)
 
-    def _lengths(self) -> tuple[Tensor, Tensor, Tensor]:
+    @property
+    def measured(self) -> bool:
+        """Whether the vectors have been measured, and not been written to since."""
+        return self._measured is not None and self._versions == (self.left._version, self.right._version)
+
+    def keep(self, found: tuple[Tensor, Tensor, Tensor]) -> None:
+        """Take the vectors for measured: what :meth:`lengths` gives from now on, until they are written to."""
+        object.__setattr__(self, "_measured", found)
+        object.__setattr__(self, "_versions", (self.left._version, self.right._version))
+
+    def lengths(self) -> tuple[Tensor, Tensor, Tensor]:
         """The norm of every share, without its factor, and of its two vectors: measured once, unless they change."""
-        versions = self.left._version, self.right._version
-        if self._measured is None or self._versions != versions:
-            object.__setattr__(self, "_measured", self._measured_single() if self.single else self._measured_double())
-            object.__setattr__(self, "_versions", versions)
+        if not self.measured:
+            self.keep(self._measured_single() if self.single else self._measured_double())
         assert self._measured is not None
         return self._measured
 
@@ -191,53 +219,6 @@ class OuterPart:
         if self.one:
             right, b = torch.hypot(right * b, torch.ones_like(right)), torch.ones_like(b)
         return left * right * (a * b), left * a, right * b
-
-
-def in_chunks(left: Tensor, right: Tensor, one: bool) -> Tensor:
-    """left^T [right; 1] of single-precision factors: products of CHUNK rows, added up in single precision GROUP at a
-    time, and those in double precision.
-
-    With every share within its bound, in units of that bound and u = 2^-24: a chunk's product is off by
-    gamma_CHUNK sum_n |left[n]| |right[n]|^T at most in every entry (gamma_k = k u / (1 - k u), in whatever order a
-    kernel adds), so by CHUNK^2 u in norm; the j-th addition of a group by j CHUNK u (added two by two, or in any other
-    order, by less in all: each addition is off by u times what is below it in the tree). Only the chunk of the row that
-    comes or goes, and the additions behind it, can round differently: twice that is :data:`SINGLE_ROOM`.
-    """
-    width, units = right.shape[1], left.shape[1]
-    if len(left) == 0:
-        return left.new_zeros(units, width + one, dtype=torch.float64)
-    if units * width <= _SMALL or left.device.type != "cpu":  # all whole chunks at one go
-        whole = len(left) // CHUNK * CHUNK
-        a, b = (t[:whole].reshape(-1, CHUNK, t.shape[1]) for t in (left, right))
-        groups = [group.sum(dim=0).double() for group in torch.split(torch.bmm(a.transpose(1, 2), b), GROUP)]
-        total = functools.reduce(torch.add, groups) if groups else left.new_zeros(units, width, dtype=torch.float64)
-        if whole < len(left):
-            total += left[whole:].T @ right[whole:]
-        return torch.cat([total, _sums(left).unsqueeze(1)], dim=1) if one else total
-    total = left.new_empty(units, width + one, dtype=torch.float64)
-    sums, more = (left.new_empty(units, width) for _ in range(2))
-    for first in range(0, len(left), CHUNK * GROUP):
-        for start in range(first, min(first + CHUNK * GROUP, len(left)), CHUNK):
-            chunk = slice(start, start + CHUNK)
-            torch.mm(left[chunk].T, right[chunk], out=sums if start == first else more)
-            _ = sums if start == first else sums.add_(more)
-        _ = total[:, :width].copy_(sums) if first == 0 else total[:, :width].add_(sums)
-    if one:
-        total[:, -1] = _sums(left)
-    return total
-
-
-def _sums(rows: Tensor) -> Tensor:
-    """The sum over rows: 32 at a time in single precision, those in double. As exact as :func:`in_chunks`, and more."""
-    whole = len(rows) // 32 * 32
-    total = rows[:whole].reshape(-1, 32, rows.shape[1]).sum(dim=1).sum(dim=0, dtype=torch.float64)
-    return total if whole == len(rows) else total + rows[whole:].sum(dim=0)
-
-
-def _product(left: Tensor, right: Tensor, one: bool) -> Tensor:
-    """left^T [right; 1] in double precision."""
-    total = left.T @ right
-    return torch.cat([total, left.sum(dim=0).unsqueeze(1)], dim=1) if one else total
 
 
 @dataclass(frozen=True)
@@ -260,7 +241,7 @@ class DensePart:
     def scaled(self, factors: Tensor) -> DensePart:
         return DensePart(times(self.values, factors))
 
-    def total(self) -> Tensor:
+    def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
         return self.values.double().sum(dim=0)
 
 
@@ -293,7 +274,7 @@ class GramPart:
         roots = torch.where((self.weights == 0).all(dim=1), 0.0, factors.double().abs().sqrt())
         return GramPart(times(self.weights, factors.sign()), times(self.inputs, roots))
 
-    def total(self) -> Tensor:
+    def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
         inputs, weights = self.inputs.double(), self.weights.double()
         units = [(inputs * weights[:, j : j + 1]).T @ inputs for j in range(weights.shape[1])]
         stacked = torch.stack(units) if units else inputs.new_zeros(self.shape)

@@ -62,7 +62,7 @@ class PositionPart:
         before = torch.ones_like(fresh) if self.factors is None else self.factors
         return PositionPart(self.left, self.right, torch.where(fresh == 0, 0.0, before * fresh))
 
-    def total(self) -> Tensor:
+    def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
         d_out, d_in = self.shape
         result = torch.zeros(d_out, d_in, dtype=torch.float64, device=self.left.device)
         start = 0

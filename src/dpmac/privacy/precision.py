@@ -1,6 +1,6 @@
 """Single-precision products as they are written, while a release adds up: no TF32, no bfloat16, no autocast.
 
-The rounding argument of :func:`dpmac.privacy.parts.in_chunks` counts on products that round to 24 bits. torch's
+The rounding argument of :func:`dpmac.privacy.chunks.in_chunks` counts on products that round to 24 bits. torch's
 settings that allow less are of the whole process, so releases in several threads share one change of them: the first to
 come makes it, the last to go puts back what was there.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -28,7 +28,10 @@ def full_precision() -> Iterator[None]:
             _before = _set()
         _inside += 1
     try:
-        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        with ExitStack() as stack:
+            for device in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(device):
+                    stack.enter_context(torch.autocast(device, enabled=False))
             yield
     finally:
         with _LOCK:
@@ -46,6 +49,8 @@ def _set() -> tuple[str | None, list[tuple[Any, str]]]:
         for home, _ in kept:
             home.fp32_precision = "ieee"
         return None, kept
+    if before == "highest" and all(value in ("ieee", "none") for _, value in kept):
+        return None, []  # nothing to set, nor to put back ("none": nor was anything set one or two levels up)
     torch.set_float32_matmul_precision("highest")
     return before, kept
 

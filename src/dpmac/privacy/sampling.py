@@ -11,19 +11,21 @@ A place may also be a person's, with any number of rows (:mod:`dpmac.privacy.gro
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
-from scipy.special import betainc
 from torch import Tensor
 
 from dpmac.checks import integer, number
+from dpmac.privacy.chunks import CHUNK
 from dpmac.privacy.groups import ROW, Persons
+from dpmac.privacy.room import Room, room_for, rooms
 from dpmac.privacy.store import Ahead, Columns, Fetched
 from dpmac.privacy.world import ALONE, World
 from dpmac.randomness import NoiseSource, SystemNoise, shuffled
@@ -110,6 +112,7 @@ class Batch:
         device: torch.device | None = None,
         world: World = ALONE,
         shards: tuple[int, ...] | None = None,
+        memory: list[list[Tensor]] | None = None,
     ) -> None:
         self._columns, self._rows, self._places, self._spent = columns, rows, places, False
         self._front = front  # of rows that did not go through it beforehand: applied to every block anew
@@ -120,6 +123,8 @@ class Batch:
         self._shards = (len(rows),) if shards is None else shards  # places in every process
         self.expected_rows = sample_rate * sum(self._shards) * self.together  # public, unlike what was really drawn
         self.device = columns[0].device if isinstance(columns, tuple) else device or torch.device("cpu")
+        self._memory = [] if memory is None else memory  # of the table: for one release's blocks after the other's
+        self._ready: Tensor | None = None  # what was drawn, once it has been counted
         self._coming: Future[Fetched] | None = None
         if isinstance(columns, Ahead) and places is not None and not isinstance(rows, Persons):
             self._coming = columns.fetch(rows[places])  # meanwhile, another batch may be at work
@@ -136,13 +141,25 @@ class Batch:
 
     @property
     def capacity(self) -> int:
-        """Rows there is room for in this process, a public number; see :func:`room_for`."""
+        """Rows there is room for in this process at most, a public number; see :func:`room_for`."""
         return self.together * room_for(len(self._rows), self.sample_rate, self.overflow)
 
-    @property
-    def most(self) -> int:
-        """Rows there is room for in all processes together: public."""
-        return self.together * sum(room_for(count, self.sample_rate, self.overflow) for count in self._shards)
+    def rooms(self, noise_multiplier: float) -> tuple[Room, ...]:
+        """The room for the sample in every process, if it is released with that much noise: public."""
+        if self.device.type == "cuda":  # what is recorded has one shape
+            return rooms(self._shards, self.sample_rate, self.overflow, 0.0)
+        return rooms(self._shards, self.sample_rate, self.overflow, noise_multiplier)
+
+    def rows_in(self, room: Room, source: NoiseSource, places: NoiseSource) -> int:
+        """Rows there is room for in this release; ``places`` is the source that the batch will be spent with.
+
+        Blank places are not counted and take no spot: a table with a blank place is as one that never drew it.
+        """
+        drawn = self._drawn(places)
+        if room.deviation > 0.0 and bool((drawn < 0).any()):
+            drawn = drawn[(drawn >= 0).any(dim=1)]
+        self._ready = drawn
+        return self.together * room.spots(len(drawn), source)
 
     @property
     def steady(self) -> bool:
@@ -150,22 +167,38 @@ class Batch:
         return self._front is None and isinstance(self._columns, tuple)
 
     @torch.no_grad()
-    def take(self, columns: Columns, row_at: Tensor) -> tuple[Columns, Tensor]:
+    def take(self, columns: Columns, row_at: Tensor, memory: list[Tensor] | None = None) -> tuple[Columns, Tensor]:
         """The block of the rows ``row_at``, and the weight of every row in it; see :func:`gathered`."""
-        (first, *others), weights = gathered(columns, row_at)
+        (first, *others), weights = gathered(columns, row_at, memory)
         return (first if self._front is None else self._front(first), *others), weights
 
-    def spend(self, size: int, source: NoiseSource, take: Take | None = None) -> Iterator[tuple[Columns, Tensor]]:
+    @contextmanager
+    def lent(self) -> Iterator[Take]:
+        """A :meth:`take` into memory that the next block overwrites: for whoever is done with a block by then.
+
+        Fresh memory is dear: the system clears it page by page. No two releases have the same at a time.
+        """
+        try:
+            memory = self._memory.pop()
+        except IndexError:
+            memory = []
+        yield partial(self.take, memory=memory)
+        self._memory.append(memory)
+
+    def spend(
+        self, size: int, source: NoiseSource, take: Take | None = None, capacity: int | None = None
+    ) -> Iterator[tuple[Columns, Tensor]]:
         """The rows at random spots in blocks of exactly ``size``, each block with the weights of its spots.
 
-        How many blocks there are, and their shape, follows from public numbers; spots without a row hold zeros, and
-        weigh nothing. Matrix kernels may round a row differently at another spot or in another shape, so neither may
-        depend on other rows. A row's spot does not: the spots of m drawn places are drawn from all spots without
-        replacement, and those of any m - 1 of them have the very law they would have without the last. So the row that
-        comes or goes finds all others where they are. A sample of more rows than there are spots (its chance is
-        ``overflow`` at most) loses some of them, drawn at random: then the row that comes may take the spot of another,
-        which goes, and the sum moves by two rows' shares instead of one; the accountant reads the chance in the ledger.
-        Of a release on all places there is a spot for each, and every place has its own: the one of its number.
+        How many blocks there are, and their shape, follows from public numbers, or from a noisy count that is paid for
+        (``capacity``, from :meth:`rows_in`); spots without a row hold zeros, and weigh nothing. Matrix kernels may
+        round a row differently at another spot or in another shape, so neither may depend on other rows. A row's spot
+        does not: the spots of m drawn places are drawn from all spots without replacement, and those of any m - 1 of
+        them have the very law they would have without the last. So the row that comes or goes finds all others where
+        they are. A sample of more rows than there are spots (its chance is ``overflow`` at most) loses some of them,
+        drawn at random: then the row that comes may take the spot of another, which goes, and the sum moves by two
+        rows' shares instead of one; the accountant reads the chance in the ledger. Of a release on all places there is
+        a spot for each, and every place has its own: the one of its number.
 
         Of a table of persons all this holds with a person for a row, and ``together`` neighbouring spots for a spot
         (``size`` must be a multiple). Only :func:`release` calls this. ``take`` fetches rows in place of :meth:`take`.
@@ -176,14 +209,16 @@ class Batch:
                 "assumes: draw a fresh batch, or put all parts into one release"
             )
         self._spent = True
-        return self._blocks(size, source, self.take if take is None else take)
+        room = self.capacity if capacity is None else capacity
+        return self._blocks(size, max(room, 1), source, self.take if take is None else take)
 
     def __reduce__(self) -> str:
         raise TypeError("a batch cannot be copied or pickled: its rows may be released only once")
 
-    def _blocks(self, size: int, source: NoiseSource, take: Take) -> Iterator[tuple[Columns, Tensor]]:
-        drawn = self._drawn(source)
-        spots = size // self.together * math.ceil(max(self.capacity, 1) / size)
+    def _blocks(self, size: int, room: int, source: NoiseSource, take: Take) -> Iterator[tuple[Columns, Tensor]]:
+        drawn = self._drawn(source) if self._ready is None else self._ready
+        self._ready = None
+        spots = size // self.together * math.ceil(room / size)
         if len(drawn) > spots:
             drawn = drawn[(drawn >= 0).any(dim=1)]  # a blank place must not take a spot from a row
             drawn = drawn[shuffled(len(drawn), source)[:spots]]
@@ -213,10 +248,11 @@ class Batch:
         return (self._rows if self._places is None else self._rows[self._places]).unsqueeze(1)
 
 
-def gathered(columns: Columns, row_at: Tensor) -> tuple[Columns, Tensor]:
+def gathered(columns: Columns, row_at: Tensor, memory: list[Tensor] | None = None) -> tuple[Columns, Tensor]:
     """The rows ``row_at`` (places, together) of every column, one after the other, and the weights of all.
 
-    Where there is none, -1, are zeros, and the weight is 0. Each of the m rows of a place weighs 1 / m.
+    Where there is none, -1, are zeros, and the weight is 0. Each of the m rows of a place weighs 1 / m. ``memory`` is
+    where rows go, if it is large enough; else what they went to is put there for the next time.
     """
     real = row_at >= 0
     weights = real.double()
@@ -224,40 +260,39 @@ def gathered(columns: Columns, row_at: Tensor) -> tuple[Columns, Tensor]:
         weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1.0)
     empty, chosen = ~real.flatten(), row_at.flatten().clamp(min=0)
 
-    def gather(column: Tensor) -> Tensor:
+    def gather(column: Tensor, place: Tensor | None) -> Tensor:
         if len(column) == 0:  # every place of the table is blank
             return column.new_zeros(len(chosen), *column.shape[1:])
-        rows = column.index_select(0, chosen)
+        rows = column.index_select(0, chosen) if place is None else torch.index_select(column, 0, chosen, out=place)
         if rows.device.type == "cpu":
             return rows.index_fill_(0, torch.nonzero(empty).flatten(), 0)
         return rows.masked_fill_(empty.reshape(-1, *[1] * (rows.dim() - 1)), 0)
 
-    return tuple(gather(column) for column in columns), weights.flatten()
+    places = [None] * len(columns) if memory is None else _in(memory, columns, len(chosen))
+    found = tuple(gather(column, place) for column, place in zip(columns, places, strict=True))
+    return found, weights.flatten()
 
 
-@functools.lru_cache(maxsize=1024)
-def room_for(n: int, rate: float, overflow: float) -> int:
-    """The least c such that of n - 1 places c or more stand with a chance of at most ``overflow``; n at most.
-
-    n - 1, because the question is whether one more row, the one that comes or goes, still finds a spot. That number of
-    *other* places has one law whatever the tables hold. By the binomial tail itself, an incomplete beta function:
-    scipy's, good to ten digits, asked for half the chance.
-    """
-    if rate == 1:
-        return n
-    low, high = math.floor((n - 1) * rate), n  # low is too little, and high is enough: all places there are
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = float(betainc(float(middle), float(n - middle), rate)) < overflow / 2
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+def _in(memory: list[Tensor], columns: Columns, rows: int) -> list[Tensor]:
+    """Room for so many rows of every column in ``memory``, which grows where it is too small."""
+    for k, column in enumerate(columns):
+        if k == len(memory):
+            memory.append(column.new_empty(rows, *column.shape[1:]))
+        kept = memory[k]
+        if len(kept) < rows or kept.dtype != column.dtype or kept.shape[1:] != column.shape[1:]:
+            memory[k] = column.new_empty(rows, *column.shape[1:])
+    return [kept[:rows] for kept in memory]
 
 
 def block_size(capacity: int, micro_batch: int | None, together: int = 1) -> int:
     """Rows in a block: all there is room for in as few equal blocks as the micro-batch (or USUAL_BLOCK) allows.
 
-    Depends on public numbers only. A multiple of MULTIPLE, and of ``together``, a power of two.
+    Depends on public numbers only. A multiple of MULTIPLE, and of ``together``, a power of two; or, of rows alone, so
+    many that they are chunks of one length (:func:`~dpmac.privacy.chunks.chunk_of`).
     """
     capacity, multiple = max(capacity, 1), max(MULTIPLE, together)
     most = min(multiple * math.ceil((USUAL_BLOCK if micro_batch is None else micro_batch) / multiple), MAX_BLOCK)
-    return multiple * math.ceil(capacity / math.ceil(capacity / most) / multiple)
+    each = math.ceil(capacity / math.ceil(capacity / most))
+    chunks = math.ceil(each / CHUNK)
+    alike = 4 * chunks * math.ceil(each / (4 * chunks))
+    return alike if chunks > 1 and together == 1 and alike <= most else multiple * math.ceil(each / multiple)

@@ -157,8 +157,8 @@ class Together:
         with self._talking():
             distributed.reduce(whole, dst=self._first, group=self._group)
         if self.leads:
-            sizes = [total.numel() for total in sums]
-            totals = [flat.view(p.shape) for flat, p in zip(torch.split(whole, sizes), partitions, strict=True)]
+            pieces = torch.split(whole, [total.numel() for total in sums])
+            totals = [flat.view(total.shape) for flat, total in zip(pieces, sums, strict=True)]
             answer: dict[str, Tensor] = self._led(lambda: paid(totals, on_grid))
             self.spread([answer[p.name] for p in partitions])
             return answer

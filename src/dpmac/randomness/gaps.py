@@ -20,7 +20,7 @@ from torch import Tensor
 from dpmac.randomness.gaussian import HALF, LOW_63
 from dpmac.randomness.streams import AESStream
 
-RARE = 1 / 64  # below it, gaps are quicker than a coin for every place
+RARE = 1 / 32  # below it, gaps are quicker than a coin for every place
 KNOWN = 63  # binary digits of U that are drawn at once
 _LOT = 1 << 11  # gaps that are drawn at a time, at most: so few that torch does not wake other threads for them
 

@@ -72,4 +72,5 @@ def box_muller(words: Tensor, radii: Tensor, pairs: Tensor, scale: float = 1.0) 
     sine.copy_(turn).mul_(math.pi * 2.0**-63)  # the angle, from -pi to pi
     torch.cos(sine, out=cosine)
     sine.sin_()
-    pairs.mul_(radii)
+    cosine.mul_(radii)
+    sine.mul_(radii)

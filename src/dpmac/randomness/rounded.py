@@ -40,6 +40,7 @@ from dpmac.randomness.streams import AESStream
 OF_RADIUS = 2.0**-48  # 32 v
 OVER_RADIUS = 2.0**-53  # v
 UNKNOWN = 2.0**-62
+_FEW = 4  # draws for which Python is quicker than vectors
 _FAR = 8.0  # radii beyond it (one in 2**46) are always looked at twice
 
 
@@ -48,6 +49,9 @@ def steps(sizes: Sequence[int], bits: int, stream: AESStream) -> Iterator[Tensor
 
     ``bits`` is from 0 to 48, so that all numbers are below 2**53.
     """
+    if max(sizes, default=0) <= _FEW:
+        yield from (torch.tensor(_one_by_one(size, bits, stream), dtype=torch.float64) for size in sizes)
+        return
     longest = PAIRS * torch.get_num_threads()
     out, spare = (torch.empty(size, dtype=torch.float64) for size in _memory(max(sizes, default=0), longest))
     for size in sizes:
@@ -84,6 +88,15 @@ def rounded(words: Tensor, out: Tensor, spare: Tensor, bits: int, stream: AESStr
     for column, (lead, turn) in zip(near.tolist(), words[:, torch.from_numpy(near)].T.tolist(), strict=True):
         whole = looked_at(lead, turn, bits) or decided(lead, turn, bits, stream)
         out[:, column] = torch.tensor(whole, dtype=torch.float64)
+
+
+def _one_by_one(size: int, bits: int, stream: AESStream) -> list[int]:
+    """A few draws, each pair by its own :func:`error`."""
+    found: list[int] = []
+    while len(found) < size:
+        lead, turn = stream.words(WORDS).tolist()
+        found += looked_at(lead, turn, bits) or decided(lead, turn, bits, stream)
+    return found[:size]
 
 
 def _extremes(x: Tensor) -> tuple[float, float]:

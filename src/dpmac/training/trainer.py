@@ -36,7 +36,7 @@ from dpmac.training.interruptions import held_back
 from dpmac.training.rows import private_rows
 from dpmac.training.run import Record, Run
 from dpmac.training.samples import Samples
-from dpmac.training.step import Step, inputs_of
+from dpmac.training.step import Step, inputs_of, ours
 
 Evaluate = Callable[[Network], Mapping[str, float]]
 OnStep = Callable[[int, int], None]  # steps done, steps in all
@@ -198,6 +198,8 @@ class Trainer:
             ledger=course.ledger,
             divisor=self.plan.batch_size,
             micro_batch=self.micro_batch,
+            dtype=step.dtype,
+            apart=step.slopes_alone and ours(self.wstep),
         )
         polynomials = step.polynomials(answer)
         course.updater.apply(polynomials)

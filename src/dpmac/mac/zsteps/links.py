@@ -6,46 +6,13 @@ written straight into its place, or a derivative follows from a value that is th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from dpmac.mac.coordinates import Problem
-from dpmac.nets.activations import IDENTITY, RELU, SIGMOID, TANH
+from dpmac.nets.activations import IDENTITY
 from dpmac.nets.layers import Dense
 from dpmac.nets.losses import SoftmaxCrossEntropy, SquaredError
-
-
-@dataclass(frozen=True)
-class InPlace:
-    """An activation's kernels that write where they are told: f(u), and slopes f'(u) by u or by the value f(u)."""
-
-    value: Callable[[Tensor, Tensor], Tensor]  # u, out
-    back: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # slopes, u, value, out
-
-
-def _relu_back(slopes: Tensor, u: Tensor, value: Tensor, out: Tensor) -> Tensor:  # noqa: ARG001
-    carried: Tensor = torch.ops.aten.threshold_backward.grad_input(slopes, u, 0, grad_input=out)
-    return carried
-
-
-def _tanh_back(slopes: Tensor, u: Tensor, value: Tensor, out: Tensor) -> Tensor:  # noqa: ARG001
-    carried: Tensor = torch.ops.aten.tanh_backward.grad_input(slopes, value, grad_input=out)
-    return carried
-
-
-def _sigmoid_back(slopes: Tensor, u: Tensor, value: Tensor, out: Tensor) -> Tensor:  # noqa: ARG001
-    carried: Tensor = torch.ops.aten.sigmoid_backward.grad_input(slopes, value, grad_input=out)
-    return carried
-
-
-IN_PLACE = (  # all others by their own f and back; found by equality, since one's own may have no hash
-    (RELU, InPlace(lambda u, out: torch.clamp_min(u, 0, out=out), _relu_back)),
-    (TANH, InPlace(lambda u, out: torch.tanh(u, out=out), _tanh_back)),
-    (SIGMOID, InPlace(lambda u, out: torch.sigmoid(u, out=out), _sigmoid_back)),
-)
 
 
 class Link:
@@ -58,7 +25,7 @@ class Link:
     def __init__(self, problem: Problem, rows: int, like: Tensor, *, sideways: bool = False) -> None:
         self.stage = problem.stage
         self._plain = _is_plain(problem)
-        self._in_place = next((known for act, known in IN_PLACE if act == self.stage.activation), None)
+        self._in_place = self.stage.activation.in_place
         shape = (rows, *self.stage.shape)
         self.u = like.new_empty(shape[::-1]).T if sideways else like.new_empty(shape)
         self.value, self.slopes = torch.empty_like(self.u), torch.empty_like(self.u)
@@ -84,7 +51,7 @@ class Link:
         if self._in_place is None:
             self.slopes = self.stage.activation.back(slopes, self.u)
         else:
-            self._in_place.back(slopes, self.u, self.value, self.slopes)
+            self._in_place.back(slopes, self.value, self.slopes)
         return self.slopes
 
     def carry(self, slopes: Tensor, z: Tensor, out: Tensor, *, keep: float, times: float) -> None:
