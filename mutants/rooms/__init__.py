@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from mutants.rooms import (
     accounting,
+    alike,
     bounds,
+    counts,
     door,
     estimators,
     ledger,
@@ -21,7 +23,7 @@ from mutants.rooms import (
 )
 
 ROOMS = (
-    *(sampling, private_code, parts, bounds, door, noise, randomness),
+    *(sampling, counts, private_code, parts, alike, bounds, door, noise, randomness),
     *(ledger, provenance, accounting, methods, training, together, estimators, saying),
 )
 MUTANTS = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

@@ -14,9 +14,9 @@ MUTANTS = (
         "A sampled sum is divided by the number of rows that were really drawn.",
         "That is what a mean is. No test of ours saw it: they had unsampled batches only.",
         "privacy/door.py",
-        "float(divisor), on_grid)",
+        "float(divisor), on_grid, **form)",
         "float(divisor) if batch._places is None else "
-        "max(1.0, float((batch._rows[batch._places] >= 0).sum())), on_grid)",
+        "max(1.0, float((batch._rows[batch._places] >= 0).sum())), on_grid, **form)",
         (f"{FRESH}::test_a_sampled_sum_is_divided_by_the_constant_and_not_by_the_rows_that_were_drawn",),
     ),
     Mutant(
@@ -29,8 +29,8 @@ MUTANTS = (
         (f"{DOOR}::test_the_event_is_written_before_anything_is_returned",),
         also=(
             (
-                "source, float(divisor), on_grid)\n",
-                "source, float(divisor), on_grid)\n        ledger.append(entry)\n        return answer\n",
+                "source, float(divisor), on_grid, **form)\n",
+                "source, float(divisor), on_grid, **form)\n        ledger.append(entry)\n        return answer\n",
             ),
         ),
     ),
@@ -112,7 +112,7 @@ MUTANTS = (
         "Spots without a row are added up like rows.",
         "A row of zeros adds nothing; but its bias does.",
         "privacy/door.py",
-        "parts = [part.scaled(weights) for part in exact]",
+        "parts = scaled(exact, weights)",
         "parts = list(exact)",
         (f"{DOOR}::test_every_block_has_one_public_shape_and_the_filling_adds_nothing",),
     ),

@@ -14,8 +14,8 @@ MUTANTS = (
         "Half of the noise that the ledger says.",
         "Sensitivity 1 for rows that come or go, 2 for rows that change: a factor of 2 on the wrong side.",
         "privacy/door.py",
-        "grid = Grid.of(sigma, query.partitions, batch.most)",
-        "grid = Grid.of(sigma / 2, query.partitions, batch.most)",
+        "grid = Grid.of(sigma * rooms[0].widening, query.partitions, most)",
+        "grid = Grid.of(sigma / 2 * rooms[0].widening, query.partitions, most)",
         (f"{DOOR}::test_noise_scale_of_every_layer_within_two_percent",),
         audit="mean",
     ),
@@ -47,8 +47,9 @@ MUTANTS = (
         "All layers get the same draws: a difference of two cancels the noise.",
         "One draw of the largest size, cut to each.",
         "privacy/noise.py",
-        "torch.split(steps, [len(piece) for piece in pieces])",
-        "[steps[: len(piece)] for piece in pieces]",
+        "        lengths = [len(piece) for piece in pieces]\n",
+        "        lengths = [len(piece) for piece in pieces]\n"
+        "        steps = torch.cat([steps[:length] for length in lengths])\n",
         (ECHO,),
         audit="step, bound clip",
     ),
@@ -57,10 +58,10 @@ MUTANTS = (
         "Every step of a training gets the noise of the first: the difference of two shows the rows.",
         "A buffer that is filled once.",
         "privacy/noise.py",
-        "    drawn = source.steps([sum(map(len, pieces)) for pieces, _ in lots], grid.bits, totals[0].device)\n",
-        "    sizes = [sum(map(len, pieces)) for pieces, _ in lots]\n"
-        "    fresh = [lot.clone() for lot in source.steps(sizes, grid.bits, totals[0].device)]\n"
-        "    drawn = perturbed.__dict__.setdefault(str(sizes), fresh)\n",
+        "    for (pieces, which), (out, _), steps in zip(lots, places, source.steps(sizes, bits), strict=True):\n",
+        "    fresh = [lot.clone() for lot in source.steps(sizes, bits)]\n"
+        "    drawn = _piece_by_piece.__dict__.setdefault(str(sizes), fresh)\n"
+        "    for (pieces, which), (out, _), steps in zip(lots, places, drawn, strict=True):\n",
         ("tests/privacy/test_door.py::test_noise_is_independent_between_coordinates_layers_and_steps",),
         audit="mean",
     ),
@@ -69,27 +70,39 @@ MUTANTS = (
         "The noise is divided by the batch size before the sum is, and so twice.",
         "Noise for a mean, on a sum.",
         "privacy/noise.py",
-        "torch.split(steps, [len(piece) for piece in pieces])",
-        "torch.split(steps / max(1.0, divisor), [len(piece) for piece in pieces])",
+        "factors = [1.0 if on_grid else 1.0 / (grid.step * scale) for scale in scales]",
+        "factors = [max(1.0, divisor) * (1.0 if on_grid else 1.0 / (grid.step * scale)) for scale in scales]",
         (f"{DOOR}::test_noise_is_centred_on_the_sum_and_divided_by_the_constant",),
         audit="mean",
+        also=(
+            (
+                "units = [grid.step * scale / divisor for scale in scales]",
+                "units = [grid.step * scale / divisor / max(1.0, divisor) for scale in scales]",
+            ),
+        ),
     ),
     Mutant(
         "smallest-noise-for-all",
         "All layers get the noise of the smallest threshold.",
         "One deviation for a release.",
         "privacy/noise.py",
-        "units = [grid.step * scale for scale in scales]",
-        "units = [grid.step * min(scales) for _ in scales]",
+        "factors = [1.0 if on_grid else 1.0 / (grid.step * scale) for scale in scales]",
+        "factors = [1.0 if on_grid else 1.0 / (grid.step * min(scales)) for _ in scales]",
         (f"{DOOR}::test_noise_scale_of_every_layer_within_two_percent",),
+        also=(
+            (
+                "units = [grid.step * scale / divisor for scale in scales]",
+                "units = [grid.step * min(scales) / divisor for _ in scales]",
+            ),
+        ),
     ),
     Mutant(
         "sum-not-on-the-grid",
         "The sum keeps its digits below the grid of the noise, and they come out with it.",
         "Rounding is done to the noise already.",
         "privacy/noise.py",
-        "        torch._foreach_round_(pieces)\n",
-        "",
+        "part.mul_(factors[i]).round_().add_(noise)",
+        "part.mul_(factors[i]).add_(noise)",
         (f"{NOISE}::test_no_bit_of_the_sum_below_the_grid_is_seen",),
     ),
     Mutant(
@@ -109,6 +122,17 @@ MUTANTS = (
         "if -room < least and most < room:",
         "if -1.0 < least and most < 1.0:",
         ("tests/randomness/test_rounded.py::test_where_many_are_open_no_number_is_one_that_its_words_rule_out",),
+    ),
+    Mutant(
+        "doubts-left-open-one-by-one",
+        "The same for a few draws that are made one by one.",
+        "A quick way beside the plain one.",
+        "randomness/rounded.py",
+        "        found += looked_at(lead, turn, bits) or decided(lead, turn, bits, stream)\n",
+        "        u, angle = (lead & LOW_63) * 2.0**-63 + 2.0**-64, turn * (math.pi * 2.0**-63)\n"
+        "        radius = 2.0**bits * math.sqrt(-2.0 * math.log(u))\n"
+        "        found += [round(radius * math.cos(angle)), round(radius * math.sin(angle))]\n",
+        (ROUNDED,),
     ),
     Mutant(
         "rounding-of-doubles-trusted",

@@ -94,8 +94,8 @@ MUTANTS = (
         "Vectors that are changed in place after a bound has measured them are released at their old length.",
         "They were measured once. Real: a reviewer's find.",
         "privacy/parts.py",
-        " or self._versions != versions",
-        "",
+        "return self._measured is not None and self._versions == (self.left._version, self.right._version)",
+        "return self._measured is not None",
         (f"{REVIEWED}::test_vectors_that_change_after_the_bound_are_measured_again",),
     ),
 )

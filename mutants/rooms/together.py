@@ -57,8 +57,8 @@ MUTANTS = (
         (f"{SHARDS}::test_the_event_is_on_the_disk_once_when_noise_is_drawn",),
         also=(
             (
-                "source, float(divisor), on_grid)\n",
-                "source, float(divisor), on_grid)\n"
+                "source, float(divisor), on_grid, **form)\n",
+                "source, float(divisor), on_grid, **form)\n"
                 "        (repr if batch.world.size == 1 else ledger.append)(entry)\n        return answer\n",
             ),
         ),

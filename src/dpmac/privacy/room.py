@@ -47,8 +47,8 @@ class Room:
 
     @property
     def margin(self) -> int:
-        """Steps that are added to the noisy count: for the noise, and for one row more."""
-        return math.ceil(-float(ndtri(self.chance)) * 2.0**_BITS) + 1 + self._steps
+        """Steps that are added to the noisy count, of which the last makes room for one row more than were counted."""
+        return math.ceil(-float(ndtri(self.chance)) * 2.0**_BITS) + 1
 
     @property
     def _steps(self) -> int:

@@ -1,0 +1,86 @@
+"""Mutants of a sample's room by a noisy count: a count that shows, that nobody pays for, or that is of other things."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+ROOM = "tests/privacy/test_room.py"
+MECHANISM = f"{ROOM}::test_the_count_and_the_sums_together_are_the_mechanism_of_the_ledger"
+CHANCE = f"{ROOM}::test_the_chance_of_no_room_is_that_of_the_ledger"
+
+MUTANTS = (
+    Mutant(
+        "count-without-noise",
+        "Spots follow from the number of rows that were drawn, without noise: kernels round by shape.",
+        "It is shown to nobody.",
+        "privacy/room.py",
+        "noisy = count * self._steps + int(noise[0])",
+        "noisy = count * self._steps",
+        (f"{ROOM}::test_the_noise_on_the_count_has_its_deviation",),
+        further=(f"{ROOM}::test_spots_are_a_function_of_the_count_with_its_noise",),
+    ),
+    Mutant(
+        "count-for-free",
+        "The noise on the sums is no wider where there is a count beside them.",
+        "A count is only one number, and its noise is wide.",
+        "privacy/room.py",
+        "return 1.0 if self.deviation == 0.0 else _UP / math.sqrt(1.0 - RATIO**-2)",
+        "return 1.0",
+        (MECHANISM,),
+    ),
+    Mutant(
+        "widening-not-asked-for",
+        "The room says how much wider the noise must be, and the release does not ask.",
+        "Half of 1 %.",
+        "privacy/door.py",
+        "grid = Grid.of(sigma * rooms[0].widening, query.partitions, most)",
+        "grid = Grid.of(sigma, query.partitions, most)",
+        (f"{ROOM}::test_the_release_adds_that_much_noise",),
+        further=(ROOM, "tests/privacy/test_noise.py", "tests/privacy/test_door.py"),
+    ),
+    Mutant(
+        "count-with-half-its-noise",
+        "A row adds twice as many steps to the count as its noise is for.",
+        "Sensitivity 1 or 2: a factor of 2 on the wrong side.",
+        "privacy/room.py",
+        "return math.floor(2.0**_BITS / self.deviation)",
+        "return math.ceil(2.0 * 2.0**_BITS / self.deviation)",
+        (MECHANISM,),
+    ),
+    Mutant(
+        "no-margin-for-the-noise",
+        "The noisy count has no margin: in half of all samples rows are cut, and the ledger says hardly ever.",
+        "The noise is 0 on average.",
+        "privacy/room.py",
+        "math.ceil(-float(ndtri(self.chance)) * 2.0**_BITS)",
+        "0",
+        (CHANCE,),
+    ),
+    Mutant(
+        "chance-of-no-room-twice",
+        "The noise may leave no room with the whole chance in the ledger, and so may the sample.",
+        "Each is rare enough.",
+        "privacy/room.py",
+        "half = overflow / 2\n",
+        "half = overflow\n",
+        (CHANCE,),
+    ),
+    Mutant(
+        "blank-places-counted",
+        "Blank places that were drawn are counted: what is paid for is the number of places, and not that of rows.",
+        "A place is a place.",
+        "privacy/sampling.py",
+        "if room.deviation > 0.0 and bool((drawn < 0).any()):",
+        "if False:",
+        (f"{ROOM}::test_blank_places_are_not_counted",),
+    ),
+    Mutant(
+        "memory-lent-twice",
+        "Two releases at a time gather their rows in the same memory: one sums the other's.",
+        "Memory that is used one block after the other, until there are threads.",
+        "privacy/sampling.py",
+        "            memory = self._memory.pop()\n",
+        "            memory = self._memory[-1]\n",
+        ("tests/privacy/test_private_rows.py",),
+    ),
+)
