@@ -22,20 +22,20 @@ from dpmac.privacy import PrivateRows, door, sampling
 from dpmac.privacy.bounds import JointClip
 from dpmac.privacy.ledger import Ledger
 from dpmac.privacy.parts import OuterPart
-from dpmac.randomness import SystemNoise
+from dpmac.randomness import rounded as rounded_room
 
 ROOMS: dict[str, tuple[Any, str]] = {
     "drawing the sample": (PrivateRows, "sample"),
     "sums": (door, "_sums"),
     "  spots": (sampling, "shuffled"),
     "  gathering rows": (sampling, "gathered"),
-    "  coordinates: forward and back": (FixedPrediction, "solve"),
+    "  coordinates: forward and back": (FixedPrediction, "slopes"),
     "  bound: norms and factors": (JointClip, "apply"),
     "  check of the promise": (door, "_keep_promise"),
-    "  summed slopes": (OuterPart, "total"),
+    "  summed slopes": (OuterPart, "apart"),
     "ledger": (Ledger, "append"),
     "noise and grid": (door, "perturbed"),
-    "  the draw": (SystemNoise, "normal"),
+    "  a lot of draws": (rounded_room, "rounded"),
     "weights": (OptimizerUpdater, "apply"),
 }
 

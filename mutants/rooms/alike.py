@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 ALIKE, WIDE = "tests/privacy/test_alike.py", "tests/privacy/test_wide_sums.py"
 JOINT = f"{ALIKE}::test_joint_norms_are_those_of_parts_asked_one_by_one"
-LENGTHS = f"{ALIKE}::test_lengths_are_the_same_bit_for_bit_and_never_below_the_true_ones"
+LENGTHS = f"{ALIKE}::test_lengths_are_the_same_and_never_below_the_true_ones"
 NOT_FINITE = f"{ALIKE}::test_what_is_not_finite_shows_and_a_factor_of_0_hides_it"
 
 MUTANTS = (
@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "promise-checked-after-the-sum",
-        "The promise is checked when the sum has overwritten the shares with clipped ones: these always keep it.",
+        "The promise is checked when the sum has overwritten the shares: they are scaled twice then, and look short.",
         "Two lines whose order does not seem to matter.",
         "privacy/door.py",
         "    kept = _keep_promise(parts, scales, row_at.shape[1])  # first: sums may overwrite shares\n"

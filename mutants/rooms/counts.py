@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-ROOM = "tests/privacy/test_room.py"
+ROOM, LENT = "tests/privacy/test_room.py", "tests/privacy/test_lent.py"
 MECHANISM = f"{ROOM}::test_the_count_and_the_sums_together_are_the_mechanism_of_the_ledger"
 CHANCE = f"{ROOM}::test_the_chance_of_no_room_is_that_of_the_ledger"
 
@@ -75,12 +75,32 @@ MUTANTS = (
         (f"{ROOM}::test_blank_places_are_not_counted",),
     ),
     Mutant(
+        "all-places-packed-when-counted",
+        "Where nothing is counted, too, blank places are dropped: on everything, a row that goes shifts all behind it.",
+        "A condition that seems to be there for speed.",
+        "privacy/sampling.py",
+        "if room.deviation > 0.0 and bool((drawn < 0).any()):",
+        "if bool((drawn < 0).any()):",
+        ("tests/privacy/test_door.py::test_a_kernel_that_rounds_by_spot_moves_no_other_row",),
+        further=("tests/privacy/test_private_rows.py", "tests/privacy/test_sampling.py", ROOM),
+    ),
+    Mutant(
+        "spots-for-what-was-drawn",
+        "Without a count there are as many spots as rows were drawn, which is private: kernels round by shape.",
+        "No memory is wasted.",
+        "privacy/room.py",
+        "            return self.most\n",
+        "            return max(1, count)\n",
+        (f"{ROOM}::test_nothing_is_counted_without_noise_on_all_rows_or_on_a_gpu",),
+    ),
+    Mutant(
         "memory-lent-twice",
         "Two releases at a time gather their rows in the same memory: one sums the other's.",
         "Memory that is used one block after the other, until there are threads.",
         "privacy/sampling.py",
         "            memory = self._memory.pop()\n",
         "            memory = self._memory[-1]\n",
-        ("tests/privacy/test_private_rows.py",),
+        (f"{LENT}::test_two_releases_never_have_the_same_memory",),
+        further=(f"{LENT}::test_a_release_in_memory_used_before_says_the_same",),
     ),
 )

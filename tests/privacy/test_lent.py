@@ -10,7 +10,7 @@ import torch
 from dpmac.mac import FirstOrder, FixedPrediction
 from dpmac.nets import DenseNetwork, loss
 from dpmac.privacy import DensePart, JointClip, Ledger, Partition, PoissonSampler, PrivateRows, Query, release
-from dpmac.privacy.sampling import gathered
+from dpmac.privacy.gathering import gathered
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.training import Step
 

@@ -126,6 +126,6 @@ def test_on_a_gpu_persons_sum_to_the_same(map_of):
     table = PrivateRows(*shares("random", len(who)), groups=who, max_rows=3)
     asked = query(PerLayerClip(0.1), mixed=False)
     (here,), (there,) = sums(map_of(table), asked), sums(map_of(table.to(torch.device("cuda"))), asked)
-    torch.testing.assert_close(there.cpu(), here, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(there.cpu(), here.double(), rtol=1e-4, atol=1e-4)
     (moved,) = sums(map_of(table).to(torch.device("cuda")), asked)
     torch.testing.assert_close(moved, there)

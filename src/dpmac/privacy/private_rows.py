@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.privacy.gathering import gathered
 from dpmac.privacy.groups import ROW, USUAL, Persons
 from dpmac.privacy.mixing import ROWS, check_apart
 from dpmac.privacy.origin import PUBLIC, Origin, origin_of
-from dpmac.privacy.sampling import MULTIPLE, Batch, Map, PoissonSampler, block_size, gathered
+from dpmac.privacy.sampling import MULTIPLE, Batch, Map, PoissonSampler, block_size
 from dpmac.privacy.store import Ahead, Columns, Store
 from dpmac.privacy.world import ALONE, World
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from dpmac.checks import integer, number
 from dpmac.privacy.chunks import CHUNK
+from dpmac.privacy.gathering import gathered
 from dpmac.privacy.groups import ROW, Persons
 from dpmac.privacy.room import Room, room_for, rooms
 from dpmac.privacy.store import Ahead, Columns, Fetched
@@ -156,7 +157,7 @@ class Batch:
         Blank places are not counted and take no spot: a table with a blank place is as one that never drew it.
         """
         drawn = self._drawn(places)
-        if room.deviation > 0.0 and bool((drawn < 0).any()):
+        if room.deviation > 0.0 and drawn.numel() > 0 and drawn.numpy().min() < 0:
             drawn = drawn[(drawn >= 0).any(dim=1)]
         self._ready = drawn
         return self.together * room.spots(len(drawn), source)
@@ -223,7 +224,8 @@ class Batch:
             drawn = drawn[(drawn >= 0).any(dim=1)]  # a blank place must not take a spot from a row
             drawn = drawn[shuffled(len(drawn), source)[:spots]]
         at = torch.full((spots, self.together), -1)
-        at[slice(len(drawn)) if self._places is None else shuffled(spots, source)[: len(drawn)]] = drawn
+        order = torch.arange(spots) if self._places is None else shuffled(spots, source)
+        at.index_copy_(0, order[: len(drawn)], drawn)
         blocks = torch.split(at, size // self.together)
         for columns, block in self._found(blocks):
             yield take(columns, block.to(self.device))
@@ -245,43 +247,7 @@ class Batch:
         """The rows of every place that was drawn, (places, together); -1 where there is none."""
         if isinstance(self._rows, Persons):
             return self._rows.drawn(self._places, source)
-        return (self._rows if self._places is None else self._rows[self._places]).unsqueeze(1)
-
-
-def gathered(columns: Columns, row_at: Tensor, memory: list[Tensor] | None = None) -> tuple[Columns, Tensor]:
-    """The rows ``row_at`` (places, together) of every column, one after the other, and the weights of all.
-
-    Where there is none, -1, are zeros, and the weight is 0. Each of the m rows of a place weighs 1 / m. ``memory`` is
-    where rows go, if it is large enough; else what they went to is put there for the next time.
-    """
-    real = row_at >= 0
-    weights = real.double()
-    if row_at.shape[1] > 1:
-        weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1.0)
-    empty, chosen = ~real.flatten(), row_at.flatten().clamp(min=0)
-
-    def gather(column: Tensor, place: Tensor | None) -> Tensor:
-        if len(column) == 0:  # every place of the table is blank
-            return column.new_zeros(len(chosen), *column.shape[1:])
-        rows = column.index_select(0, chosen) if place is None else torch.index_select(column, 0, chosen, out=place)
-        if rows.device.type == "cpu":
-            return rows.index_fill_(0, torch.nonzero(empty).flatten(), 0)
-        return rows.masked_fill_(empty.reshape(-1, *[1] * (rows.dim() - 1)), 0)
-
-    places = [None] * len(columns) if memory is None else _in(memory, columns, len(chosen))
-    found = tuple(gather(column, place) for column, place in zip(columns, places, strict=True))
-    return found, weights.flatten()
-
-
-def _in(memory: list[Tensor], columns: Columns, rows: int) -> list[Tensor]:
-    """Room for so many rows of every column in ``memory``, which grows where it is too small."""
-    for k, column in enumerate(columns):
-        if k == len(memory):
-            memory.append(column.new_empty(rows, *column.shape[1:]))
-        kept = memory[k]
-        if len(kept) < rows or kept.dtype != column.dtype or kept.shape[1:] != column.shape[1:]:
-            memory[k] = column.new_empty(rows, *column.shape[1:])
-    return [kept[:rows] for kept in memory]
+        return (self._rows if self._places is None else self._rows.index_select(0, self._places)).unsqueeze(1)
 
 
 def block_size(capacity: int, micro_batch: int | None, together: int = 1) -> int:

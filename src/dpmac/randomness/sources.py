@@ -162,7 +162,8 @@ def noise_source(random_state: int | None) -> NoiseSource:
 def shuffled(count: int, source: NoiseSource) -> Tensor:
     """0 .. ``count`` - 1 in an order drawn uniformly from all orders. (Keys that meet are drawn again, all of them.)"""
     while True:
-        keys = source.uniform(count).numpy()
+        # the system's words as they are: nothing is gained by making them numbers between 0 and 1 first
+        keys = AESStream().words(count).numpy() if type(source) is SystemNoise else source.uniform(count).numpy()
         order = np.argsort(keys)  # vectorised, unlike torch's sort; it need not be stable, for no two keys are equal
         ranked = keys[order]
         if bool((ranked[1:] > ranked[:-1]).all()):
