@@ -82,6 +82,7 @@ MUTANTS = (
         "right.square().add_(_column(tuple(float(part.one) for part in outer))).sqrt_()",
         "right.square().sqrt_()",
         (LENGTHS,),
+        audit="step, layer dense",
     ),
     Mutant(
         "zero-times-infinity-at-once",
@@ -109,6 +110,24 @@ MUTANTS = (
         "slopes.mul_(column) if self.spent else slopes * column",
         "slopes.mul_(column)",
         (f"{ALIKE}::test_a_share_that_is_not_given_up_is_not_overwritten",),
+    ),
+    Mutant(
+        "shares-scaled-twice",
+        "Two parts share the vectors that their sums overwrite: the second is of shares that nobody measured.",
+        "Whoever gives them up knows what they are doing.",
+        "privacy/parts.py",
+        "if self._versions is not None and not self.measured:",
+        "if False:",
+        (f"{ALIKE}::test_shares_written_to_after_they_were_measured_are_not_summed",),
+    ),
+    Mutant(
+        "layout-by-the-rows",
+        "Where a row does not fit, all are summed from a copy of another layout, whose products round differently.",
+        "A product is a product.",
+        "privacy/parts.py",
+        "self.left.contiguous(), self.right.contiguous()",
+        "self.left, self.right",
+        (f"{ALIKE}::test_the_layout_of_a_sums_factors_does_not_depend_on_whether_all_rows_fit",),
     ),
     Mutant(
         "promise-checked-after-the-sum",

@@ -28,6 +28,7 @@ MUTANTS = (
         "        bits = bits + 0 * min(bits, math.floor(",
         (
             "tests/privacy/test_exact_sums.py::test_the_largest_sum_there_can_be_is_a_whole_number_that_doubles_add_exactly",
+            "tests/privacy/test_exact_sums.py::test_a_sum_that_would_not_be_exact_is_refused_before_anything_is_spent",
         ),
     ),
     Mutant(

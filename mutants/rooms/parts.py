@@ -16,7 +16,6 @@ MUTANTS = (
         "right.square_().add_(1.0).sqrt_()",
         "right.square_().add_(0.0).sqrt_()",
         ("tests/privacy/test_single_sums.py::test_norms_of_single_precision_are_never_below_the_true_ones",),
-        audit="step, layer dense",
     ),
     Mutant(
         "bias-not-in-the-norm-double",

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmac.privacy import DensePart, JointClip, OuterPart, PerLayerClip
+from dpmac.privacy import parts as parts_room
 from dpmac.privacy.alike import joint_norms, measure, scaled, totals
 from dpmac.privacy.chunks import joined
 from dpmac.privacy.parts import LARGEST
@@ -118,3 +119,30 @@ def test_parts_of_other_kinds_are_asked_one_by_one():
         assert torch.equal(joint_norms(mixed, scales), one_by_one(mixed, scales))
         for total, part in zip(totals(mixed, 1), mixed, strict=True):
             assert torch.equal(joined(total, part.shape), part.total())
+
+
+def test_shares_written_to_after_they_were_measured_are_not_summed():
+    """As when two parts, given up by whoever made them, share their vectors: the second would be scaled twice."""
+    left, right = (SeededNoise(1).normal((ROWS, 3)).float() for _ in range(2))
+    shared = [OuterPart(left, right).given_up(), OuterPart(left, right).given_up()]
+    bounded = JointClip(0.5).apply(shared)
+    with pytest.raises(RuntimeError, match="written to after they were measured; nothing was released"):
+        totals(bounded, 1)
+
+
+def test_the_layout_of_a_sums_factors_does_not_depend_on_whether_all_rows_fit(monkeypatch):
+    """Rows that do not fit are blanked in a copy: products of another layout may round differently."""
+    seen, exact = [], parts_room.in_chunks
+
+    def watched(a, b, *more):
+        seen.append((a.stride(), b.stride()))
+        return exact(a, b, *more)
+
+    monkeypatch.setattr(parts_room, "in_chunks", watched)
+    wide = SeededNoise(2).normal((3, ROWS)).float()
+    for first in (1.0, 2 * LARGEST):
+        left = wide.clone()
+        left[:, 3] *= first
+        (part,) = PerLayerClip(1.0).apply([OuterPart(left.T, wide.T)])
+        part.total()
+    assert seen[0] == seen[1]

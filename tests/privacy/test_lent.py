@@ -119,3 +119,20 @@ def test_an_answer_of_less_precision_or_apart_is_the_same_answer(micro):
         assert torch.equal(layer.weight.grad, first[0])
         assert torch.equal(layer.bias.grad, first[1])
         layer.weight.grad = layer.bias.grad = None
+
+
+def test_a_front_that_is_applied_to_every_block_gets_memory_of_its_own():
+    kept = []
+
+    def front(rows):
+        kept.append(rows)
+        return rows * 1.0
+
+    rows = PrivateRows(*table()._columns, groups=torch.arange(400) // 4, max_rows=4).behind(front)
+    kept.clear()
+    for seed in (1, 2):
+        answer(rows, seed=seed)
+        copies = [x.clone() for x in kept]
+    answer(rows, seed=3)
+    assert len({x.data_ptr() for x in kept}) == len(kept) > 2
+    assert all(torch.equal(x, copy) for x, copy in zip(kept, copies, strict=False))

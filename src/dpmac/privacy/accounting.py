@@ -121,11 +121,13 @@ def trusted(mechanisms: Sequence[Mechanism], delta: float) -> tuple[Accountant, 
 def with_room(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[list[Mechanism], float]]:
     """What to account for in place of samples that may find no room, and at which delta: every one is an upper bound.
 
-    How many *other* places a step draws has the same law for both of two neighbouring tables, and is independent of all
-    else: given these numbers, either every step has room (and is the plain mechanism), or some step has not, which has
-    the chance P, the sum of all ``overflow``, at most. A divergence of mixtures of one law is at most the
-    mixture of the divergences, so delta(epsilon) is at most that of the plain mechanisms plus P. Where P would be more
-    than a tenth of delta, there is another bound: each such release is one of sensitivity 2 at worst.
+    Which *other* places a step draws has the same law for both of two neighbouring tables, and is independent of all
+    else. Given these, whether a step has a spot for one row more follows from nothing else, or from the noisy count of
+    :mod:`dpmac.privacy.room`, which is among what counts as released: it is a set of outcomes. Where there is no spot
+    in some step, an event that has a chance of P, the sum of all ``overflow``, at most for either table, outcomes add P
+    at most to the divergence; all others have the laws of the plain mechanisms. A divergence of mixtures of one law is
+    at most the mixture of the divergences, so delta(epsilon) is at most that of the plain mechanisms plus P. Where P
+    would be more than a tenth of delta, there is another bound: each such release is one of sensitivity 2 at worst.
     """
     chance = math.fsum(m.count * m.overflow for m in mechanisms) * (1.0 + 1e-12)
     plain = ([replace(m, overflow=0.0) for m in mechanisms], delta - chance)

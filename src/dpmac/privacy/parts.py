@@ -163,8 +163,11 @@ class OuterPart:
 
         ``fit`` says that all shares are known to fit their precision. For ``release`` alone.
         """
+        if self._versions is not None and not self.measured:
+            raise RuntimeError("shares were written to after they were measured; nothing was released")
         factors = self.left.new_ones(self.rows, dtype=torch.float64) if self.factors is None else self.factors
-        slopes, inputs = self.left, self.right
+        # of one layout whatever the rows hold: products of another may round differently
+        slopes, inputs = self.left.contiguous(), self.right.contiguous()
         # 0 * inf must not reach a sum (a GPU is not asked whether there is any: that takes longer than doing it)
         if not fit:
             fits = self._fits(factors)

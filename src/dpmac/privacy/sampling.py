@@ -177,8 +177,12 @@ class Batch:
     def lent(self) -> Iterator[Take]:
         """A :meth:`take` into memory that the next block overwrites: for whoever is done with a block by then.
 
-        Fresh memory is dear: the system clears it page by page. No two releases have the same at a time.
+        Fresh memory is dear: the system clears it page by page. No two releases have the same at a time. A front that
+        is applied to every block might keep what it is given: it gets none of it.
         """
+        if self._front is not None:
+            yield self.take
+            return
         try:
             memory = self._memory.pop()
         except IndexError:

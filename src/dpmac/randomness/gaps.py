@@ -46,8 +46,9 @@ def gaps(count: int, rate: float, stream: AESStream) -> Tensor:
     lead = stream.words(count).bitwise_and_(LOW_63)
     ratio, off = _ratio(lead, rate)
     found, above = torch.floor(ratio - off), torch.floor(ratio + off)
-    for place in torch.nonzero(found != above).flatten().tolist():
-        found[place] = decided(int(lead[place]), rate, stream)
+    unclear = torch.nonzero(found != above).flatten()
+    for place, first in zip(unclear.tolist(), lead[unclear].tolist(), strict=True):  # all of them, before more is drawn
+        found[place] = decided(first, rate, stream)
     return found.long()
 
 

@@ -44,6 +44,15 @@ class Step:
         """Each row's parts before the bound; row n depends on row n alone."""
         return self._parts(self.zstep.solve, x, *targets)
 
+    def bounded(self) -> Callable[..., list[Part]]:
+        """What makes each row's parts, bound and all, by the way that a query will take.
+
+        What is ours does not want back what it gave, so that it can be overwritten.
+        """
+        spending = self._reads() is not None and type(self.zstep) is FixedPrediction and self.slopes_alone
+        unbounded = self._spending if spending else self.unbounded
+        return lambda *rows: self.bound.apply(unbounded(*rows))
+
     def _spending(self, x: Tensor, *targets: Tensor) -> list[Part]:
         """The same in less memory, for a sum that may have all of it."""
         assert isinstance(self.zstep, FixedPrediction)
@@ -71,11 +80,7 @@ class Step:
             return self._asked[0]  # of our own bounds, frozen as they are, and shapes, which stay
         promised = self.bound.promise(self.expansion.partitions(self.network, self.loss))
         if not self._asked or self._asked[0].partitions != promised:
-            reads = self._reads()
-            # what is ours does not want back what it gave: it can be overwritten
-            spending = reads is not None and type(self.zstep) is FixedPrediction and self.slopes_alone
-            unbounded = self._spending if spending else self.unbounded
-            self._asked[:] = [Query(STEP, promised, lambda *rows: self.bound.apply(unbounded(*rows)), reads)]
+            self._asked[:] = [Query(STEP, promised, self.bounded(), self._reads())]
         return self._asked[0]
 
     def _reads(self) -> tuple[Tensor, ...] | None:
@@ -113,9 +118,10 @@ def ours(piece: Any) -> bool:
 
 
 def _hooked(module: nn.Module) -> bool:
-    """Whether somebody's own code runs with the module's: a hook, or another ``forward``."""
+    """Whether somebody's own code runs with the module's: a hook, or a method of its class that was put in place of."""
     hooks = [value for name, value in vars(module).items() if name.endswith("_hooks") and name.startswith("_")]
-    return any(hooks) or "forward" in vars(module) or any(_EVERYWHERE)
+    replaced = [name for name, value in vars(module).items() if callable(value) and hasattr(type(module), name)]
+    return any(hooks) or bool(replaced) or any(_EVERYWHERE)
 
 
 def inputs_of(front: Front, network: Network, rows: Tensor) -> Tensor:
