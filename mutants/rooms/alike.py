@@ -137,6 +137,6 @@ MUTANTS = (
         "    kept = _keep_promise(parts, scales, row_at.shape[1])  # first: sums may overwrite shares\n"
         "    return totals(parts, row_at.shape[1]), kept\n",
         "    return totals(parts, row_at.shape[1]), _keep_promise(parts, scales, row_at.shape[1])\n",
-        ("tests/privacy/test_every_block.py", "tests/privacy/test_query.py", ALIKE),
+        (f"{ALIKE}::test_the_promise_is_checked_before_shares_are_overwritten",),
     ),
 )

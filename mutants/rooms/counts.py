@@ -35,8 +35,7 @@ MUTANTS = (
         "privacy/door.py",
         "grid = Grid.of(sigma * rooms[0].widening, query.partitions, most)",
         "grid = Grid.of(sigma, query.partitions, most)",
-        (f"{ROOM}::test_the_release_adds_that_much_noise",),
-        further=(ROOM, "tests/privacy/test_noise.py", "tests/privacy/test_door.py"),
+        (f"{ROOM}::test_the_release_asks_for_the_wider_noise",),
     ),
     Mutant(
         "count-with-half-its-noise",

@@ -133,7 +133,7 @@ MUTANTS = (
         "        u, angle = (lead & LOW_63) * 2.0**-63 + 2.0**-64, turn * (math.pi * 2.0**-63)\n"
         "        radius = 2.0**bits * math.sqrt(-2.0 * math.log(u))\n"
         "        found += [round(radius * math.cos(angle)), round(radius * math.sin(angle))]\n",
-        (ROUNDED,),
+        (f"{ROUNDED}::test_a_few_draws_are_none_that_their_words_rule_out",),
     ),
     Mutant(
         "rounding-of-doubles-trusted",

@@ -9,10 +9,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmac.privacy import DensePart, JointClip, OuterPart, PerLayerClip
+from dpmac.privacy import (
+    DensePart,
+    JointClip,
+    Ledger,
+    OuterPart,
+    Partition,
+    PerLayerClip,
+    PrivateRows,
+    Query,
+    release,
+)
 from dpmac.privacy import parts as parts_room
 from dpmac.privacy.alike import joint_norms, measure, scaled, totals
 from dpmac.privacy.chunks import joined
+from dpmac.privacy.door import BrokenPromiseError
 from dpmac.privacy.parts import LARGEST
 from dpmac.randomness import SeededNoise
 
@@ -131,7 +142,7 @@ def test_shares_written_to_after_they_were_measured_are_not_summed():
 
 
 def test_the_layout_of_a_sums_factors_does_not_depend_on_whether_all_rows_fit(monkeypatch):
-    """Rows that do not fit are blanked in a copy: products of another layout may round differently."""
+    """Columns of a wider table: where a row does not fit, rows are blanked in a copy, which has no gaps."""
     seen, exact = [], parts_room.in_chunks
 
     def watched(a, b, *more):
@@ -139,10 +150,23 @@ def test_the_layout_of_a_sums_factors_does_not_depend_on_whether_all_rows_fit(mo
         return exact(a, b, *more)
 
     monkeypatch.setattr(parts_room, "in_chunks", watched)
-    wide = SeededNoise(2).normal((3, ROWS)).float()
     for first in (1.0, 2 * LARGEST):
-        left = wide.clone()
-        left[:, 3] *= first
-        (part,) = PerLayerClip(1.0).apply([OuterPart(left.T, wide.T)])
+        rows = SeededNoise(2).normal((ROWS, 6)).float()
+        rows[3, :3] = first
+        (part,) = PerLayerClip(1.0).apply([OuterPart(rows[:, 3:], rows[:, :3])])
+        assert bool(part._fits(part.factors).all()) == (first == 1.0)
         part.total()
     assert seen[0] == seen[1]
+
+
+def test_the_promise_is_checked_before_shares_are_overwritten():
+    """A share of 2 where 1 is promised; scaled once more, as it stands in its memory after the sum, it is 1/2."""
+
+    def parts(x):
+        return [OuterPart(8 * x, torch.ones_like(x)).given_up().scaled(torch.full((len(x),), 0.25))]
+
+    ledger, query = Ledger(), Query("q", (Partition("p", (1, 1), scale=1.0),), parts, reads=())
+    table = PrivateRows(torch.ones(40, 1)).everything()
+    with pytest.raises(BrokenPromiseError):
+        release(table, query, noise_multiplier=1.0, source=SeededNoise(0), ledger=ledger)
+    assert not ledger.entries

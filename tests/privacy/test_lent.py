@@ -47,6 +47,8 @@ def test_two_releases_never_have_the_same_memory():
         found = [take(rows._columns, at)[0][0] for take in (one, other, third)]
         assert len({block.data_ptr() for block in found}) == 3
     assert len(rows._memory) == 3
+    with batches[0].lent() as one, batches[1].lent() as other:  # and not when there is memory to lend either
+        assert one(rows._columns, at)[0][0].data_ptr() != other(rows._columns, at)[0][0].data_ptr()
     with batches[0].lent() as one:
         assert one(rows._columns, at)[0][0].data_ptr() in {block.data_ptr() for block in found}
 

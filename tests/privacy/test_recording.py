@@ -119,6 +119,12 @@ def test_only_pieces_of_ours_are_recorded() -> None:
     assert mine.query() is mine.query()
     assert step_of(Strange(), JointClip(1.0)).query().reads is None
     assert ours(AdamCoordinates())
+    network = DenseNetwork((3, 4, 2), source=SeededNoise(0))
+    for name in ("part", "back", "forward", "write_gradient"):  # a method put in place of the class's
+        assert ours(network)
+        setattr(network.weight_layers[1], name, lambda *_: None)
+        assert not ours(network), name
+        delattr(network.weight_layers[1], name)
     assert not ours((1, type("Own", (torch.optim.Adam,), {})))
 
 

@@ -60,6 +60,23 @@ def test_the_release_adds_that_much_noise():
     assert 2.0**grid.bits * grid.step >= room.widening * (1 + grid.step * math.sqrt(200_000))
 
 
+def test_the_release_asks_for_the_wider_noise(monkeypatch):
+    """2**bits steps, over what the sum can move by on the grid, are sigma times the widening at least."""
+    grids, exact = [], door.perturbed
+
+    def watched(*given, **form):
+        grids.append(given[3])
+        return exact(*given, **form)
+
+    monkeypatch.setattr(door, "perturbed", watched)
+    batch = PrivateRows(torch.ones(60_000, 1)).sample(PoissonSampler(60_000, 1 / 60, SystemNoise(), 2.0**-41))
+    (room,) = batch.rooms(1.0)
+    query = Query("q", (Partition("p", (1, 1), scale=1.0),), lambda x: [OuterPart(0 * x, x)])
+    release(batch, query, noise_multiplier=1.0, source=SystemNoise(), ledger=Ledger())
+    assert room.widening > 1.005
+    assert 2.0 ** grids[0].bits * grids[0].step >= room.widening * (1 + grids[0].step)
+
+
 def test_the_ledger_says_the_same_as_without_a_count():
     table, ledgers = PrivateRows(torch.zeros(60_000, 1)), (Ledger(), Ledger())
     query = Query("q", (Partition("p", (1, 1), scale=1.0),), lambda a: [OuterPart(a, a)])

@@ -215,3 +215,20 @@ def test_lots_of_any_size_follow_each_other():
     assert len(together.unique()) > 0.9 * len(together)
     assert stats.kstest(together.numpy() * 2.0**-20, "norm").pvalue > 1e-7
     assert list(rounded.steps([], 20, AESStream())) == []
+
+
+def test_a_few_draws_are_none_that_their_words_rule_out():
+    """They are made one by one. At 48 bits doubles often round to another whole number than the words allow."""
+    wrong = 0
+    with mpmath.workprec(250):
+        for k in range(100):
+            key = k.to_bytes(32, "big")
+            lead, turn = AESStream(iter([key])).words(2).tolist()
+            (found,) = rounded.steps([2], 48, AESStream(iter([key, key])))
+            u, angle = (lead & LOW_63) * 2.0**-63 + 2.0**-64, turn * (math.pi * 2.0**-63)
+            radius = 2.0**48 * math.sqrt(-2.0 * math.log(u))
+            plain = radius * math.cos(angle), radius * math.sin(angle)
+            for number, guess, allowed in zip(found.tolist(), plain, corners(lead & LOW_63, turn, 63, 48), strict=True):
+                assert min(allowed) <= int(number) <= max(allowed)
+                wrong += not min(allowed) <= round(guess) <= max(allowed)
+    assert wrong > 0
