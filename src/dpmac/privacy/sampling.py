@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MIN_RATE = 1e-9
 MAX_BLOCK = 8192  # rows in a block, at most: the rounding argument in bounds.SLACK counts on it
-USUAL_BLOCK = 4096  # unless another number is asked for: what caches hold is quicker
+USUAL_BLOCK = 4608  # unless another number is asked for: room for a batch of 4,096, and what caches hold is quicker
 NO_ROOM = 2.0**-80  # the chance that a sample finds no room, unless a plan sets more of its delta aside
 MULTIPLE = 32  # rows of a block come in multiples of it: matrix kernels have no remainders to treat apart
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
@@ -84,9 +84,11 @@ class PoissonSampler:
     def _drawn(self, count: int) -> Tensor:
         if type(self.source) is SystemNoise and self.rate < RARE:
             return self.source.places(count, self.rate)  # takes time and memory for those that stand alone
+        if count <= _CHUNK:
+            return self._standing(count)
         starts = range(0, count, _CHUNK)
         found = [start + self._standing(min(_CHUNK, count - start)) for start in starts]
-        return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64)
+        return torch.cat(found)
 
     def _standing(self, count: int) -> Tensor:
         if type(self.source) is SystemNoise:  # quicker, and by no more than 2**-69 different

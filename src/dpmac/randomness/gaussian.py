@@ -41,6 +41,8 @@ def places(count: int, rate: float, stream: AESStream) -> Tensor:
     words = stream.words(-(-count // 4)).numpy().view(np.uint16)[:count]
     found = np.flatnonzero(words <= lead)
     tied = np.flatnonzero(words[found] == lead)
+    if len(tied) == 0:
+        return torch.from_numpy(found)
     lost = tied[uniforms(len(tied), stream).numpy() >= rate * 2.0**16 - lead]
     return torch.from_numpy(np.delete(found, lost))
 

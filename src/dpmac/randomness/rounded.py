@@ -102,7 +102,8 @@ def _one_by_one(size: int, bits: int, stream: AESStream) -> list[int]:
 def _extremes(x: Tensor) -> tuple[float, float]:
     """The least and the largest, both NaN if anything is."""
     if x.device.type == "cpu":  # NumPy's are twice as fast as torch's
-        return float(x.numpy().min()), float(x.numpy().max())
+        numbers = x.numpy()
+        return float(numbers.min()), float(numbers.max())
     least, most = torch.aminmax(x)
     return float(least), float(most)
 
