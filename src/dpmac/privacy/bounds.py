@@ -67,7 +67,7 @@ class Fixed:
 def clip_factors(norms: Tensor, threshold: float) -> Tensor:
     """min(1, threshold / norm) with the rounding slack taken off; 0 where the norm is not finite."""
     allowed = (1.0 - SLACK) * threshold
-    factors = (allowed / torch.clamp(norms, min=1e-300)).clamp_(max=1.0)
+    factors = torch.clamp(norms, min=1e-300).reciprocal_().mul_(allowed).clamp_(max=1.0)
     # below 1e-300 a factor has lost its digits; an infinite norm gives 0, and one that is no number no factor
     return torch.where(factors > 1e-300, factors, 0.0)
 
