@@ -22,9 +22,9 @@ MUTANTS = (
         "Every sample has the same number of rows, drawn without replacement; the account is Poisson's.",
         "What every data loader does by default.",
         "privacy/sampling.py",
-        "        starts = range(0, count, _CHUNK)\n",
+        "        if count <= _CHUNK:\n",
         "        return shuffled(count, self.source)[: round(count * self.rate)].sort().values\n"
-        "        starts = range(0, count, _CHUNK)\n",
+        "        if count <= _CHUNK:\n",
         (f"{SAMPLING}::test_rows_are_equally_likely_and_independent",),
     ),
     Mutant(

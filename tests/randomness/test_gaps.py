@@ -100,6 +100,7 @@ def test_every_place_is_as_likely_as_any_other_and_no_two_know_of_each_other(cou
         sizes.append(len(found))
         pairs += int((np.diff(found) == 1).sum())
     assert stats.chisquare(seen).pvalue > 1e-6
+    assert times * rate < 40 or (seen > 0).all()  # the first and the last among them
     assert np.mean(sizes) == pytest.approx(count * rate, abs=6 * math.sqrt(count * rate / times))
     assert np.var(sizes) == pytest.approx(count * rate * (1 - rate), rel=0.2)
     expected = times * (count - 1) * rate**2
