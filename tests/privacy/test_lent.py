@@ -33,7 +33,7 @@ def test_a_release_in_memory_used_before_says_the_same():
     """Also where the block before was larger, of which rows are left behind the last one of this."""
     rows = table()
     fresh = [answer(table(), seed=seed) for seed in range(6)]
-    again = [answer(rows, seed=seed, micro_batch=micro) for seed, micro in zip(range(6), (None,) * 6, strict=True)]
+    again = [answer(rows, seed=seed) for seed in range(6)]
     for one, other in zip(fresh, again, strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
     assert len(rows._memory) == 1  # and it is one memory for all of them

@@ -173,3 +173,10 @@ def test_on_a_device_sums_stay_as_they_are_and_the_rest_is_the_same():
     assert all(torch.equal(a.cpu(), b) for a, b in zip(there, totals, strict=True))
     drawn = perturbed([torch.zeros_like(t) for t in there], parts, scales, grid, SystemNoise(), 4.0)["a"]
     assert float(drawn.std()) == pytest.approx(1.5 * 2 / 4, rel=6 / math.sqrt(2 * 60_000))
+
+
+def test_a_device_that_perturbs_all_at_once_says_what_one_does_piece_by_piece():
+    sums, steps = [torch.randn(7, 5), torch.randn(40)], torch.arange(75.0, dtype=torch.float64)
+    whole = noise._at_once(sums, [3e5, 7e5], [1e-6, 2e-6], iter([steps.clone()]))
+    pieces = noise._piece_by_piece([s.clone() for s in sums], [3e5, 7e5], [1e-6, 2e-6], 20, Given(steps), torch.float64)
+    assert all(torch.equal(one, other) for one, other in zip(whole, pieces, strict=True))

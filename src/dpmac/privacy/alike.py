@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dpmac.privacy.chunks import SINGLE_ROOM
-from dpmac.privacy.parts import LARGEST, SMALLEST, OuterPart, Part
+from dpmac.privacy.parts import OuterPart, Part, fit_single
 
 
 def joint_norms(parts: Sequence[Part], scales: Sequence[float]) -> Tensor:
@@ -115,7 +115,5 @@ def _fit(outer: Sequence[OuterPart]) -> bool:
     factors = _factors(outer)
     size = torch.ones(1, dtype=torch.float64) if factors is None else factors.abs()
     roots = _column(tuple(math.sqrt(max(1, part.left.shape[1])) for part in outer))
-    longest = left.mul_(size)
-    least = torch.minimum(size, longest / roots)
-    fit = (torch.maximum(longest, right) <= LARGEST).logical_and_((least >= SMALLEST).logical_or_(size == 0))
+    fit = fit_single(left, right, size, roots)
     return bool(fit.all())

@@ -76,7 +76,7 @@ class Grid:
         """Sums of a block as whole numbers of steps, in doubles; without a grid, as they are."""
         if self.step == 0.0:
             return [total.double() for total in sums]
-        steps = _in_steps(sums, [self.step * scale for scale in scales])
+        steps = _in_steps(sums, [1.0 / (self.step * scale) for scale in scales])
         torch._foreach_round_(steps)
         return steps
 
@@ -106,8 +106,11 @@ def perturbed(
         sums = [total.contiguous() for total in totals]
         factors = [1.0 if on_grid else 1.0 / (grid.step * scale) for scale in scales]
         units = [grid.step * scale / divisor for scale in scales]
-        on_cpu = sums[0].device.type == "cpu"
-        noisy = (_piece_by_piece if on_cpu else _at_once)(sums, factors, units, grid.bits, source, dtype)
+        if sums[0].device.type == "cpu":
+            noisy = _piece_by_piece(sums, factors, units, grid.bits, source, dtype)
+        else:
+            drawn = source.steps([sum(total.numel() for total in sums)], grid.bits, sums[0].device)
+            noisy = [total.to(dtype) for total in _at_once(sums, factors, units, drawn)]
         noisy = [(t + t.transpose(-1, -2)) / 2 if p.symmetric else t for p, t in zip(partitions, noisy, strict=True)]
     return {p.name: t if apart else joined(t, p.shape) for p, t in zip(partitions, noisy, strict=True)}
 
@@ -141,26 +144,20 @@ def _piece_by_piece(
     return noisy
 
 
-def _at_once(
-    sums: Sequence[Tensor],
-    factors: Sequence[float],
-    units: Sequence[float],
-    bits: int,
-    source: NoiseSource,
-    dtype: torch.dtype,
-) -> list[Tensor]:
+def _at_once(sums: list[Tensor], factors: list[float], units: list[float], drawn: Iterator[Tensor]) -> list[Tensor]:
     """The same on a device that counts launches; the sums may lie where the next ones will be made, and are left."""
-    whole = list(torch._foreach_mul([total.double() for total in sums], list(factors)))
+    whole = _in_steps(sums, factors)
     torch._foreach_round_(whole)
-    (steps,) = source.steps([sum(total.numel() for total in whole)], bits, sums[0].device)
+    (steps,) = drawn
     split = torch.split(steps, [total.numel() for total in whole])
     torch._foreach_add_(whole, [noise.view(total.shape) for noise, total in zip(split, whole, strict=True)])
-    torch._foreach_mul_(whole, list(units))
-    return [total.to(dtype) for total in whole]
+    torch._foreach_mul_(whole, units)
+    return whole
 
 
-def _in_steps(sums: Sequence[Tensor], units: Sequence[float]) -> list[Tensor]:
-    return list(torch._foreach_mul([total.double() for total in sums], [1.0 / unit for unit in units]))
+def _in_steps(sums: Sequence[Tensor], factors: list[float]) -> list[Tensor]:
+    """Each sum times the steps in one of it, in double precision and in new memory."""
+    return list(torch._foreach_mul([total.double() for total in sums], factors))
 
 
 def _lots(flat: Sequence[Tensor]) -> Iterator[tuple[list[Tensor], list[int]]]:

@@ -84,6 +84,18 @@ def largest_entries(rows: Tensor) -> Tensor:
     return torch.where((largest > 0) & torch.isfinite(largest), largest, 1.0)
 
 
+def fit_single(left: Tensor, right: Tensor, size: Tensor, root: Tensor | float) -> Tensor:
+    """Which shares single precision holds: by the lengths of their vectors, the size of their factors, and the root of
+    how many numbers are in ``left``.
+
+    Beyond LARGEST it could overflow on the way; what is not finite is beyond. And a factor below SMALLEST, or what it
+    leaves, would be rounded by much, up as well as down.
+    """
+    longest = left * size
+    least = torch.minimum(size, longest / root)
+    return (torch.maximum(longest, right) <= LARGEST).logical_and_((least >= SMALLEST).logical_or_(size == 0))
+
+
 def times(values: Tensor, factors: Tensor) -> Tensor:
     """Rows of ``values`` times ``factors`` in double precision, where 0 times anything is 0."""
     column = factors.double().reshape(-1, *[1] * (values.dim() - 1))
@@ -182,12 +194,8 @@ class OuterPart:
     def _fits(self, factors: Tensor) -> Tensor:
         """Which shares can be summed in their precision; the others are left out."""
         whole, left, right = self.lengths()
-        if self.single:  # beyond LARGEST, single precision could overflow on the way; what is not finite is beyond
-            size = factors.abs()
-            longest = left * size
-            # and a factor below SMALLEST, or what it leaves, would be rounded by much, up as well as down
-            least = torch.minimum(size, longest * (1.0 / math.sqrt(max(1, self.left.shape[1]))))
-            return (torch.maximum(longest, right) <= LARGEST).logical_and_((least >= SMALLEST).logical_or_(size == 0))
+        if self.single:
+            return fit_single(left, right, factors.abs(), math.sqrt(max(1, self.left.shape[1])))
         # and here what a factor makes of a short vector beside a long one, or the other way round
         length = left * factors.abs()
         within = (length >= LEAST).logical_and_(length <= 1.0 / LEAST).logical_or_(factors == 0)
