@@ -155,10 +155,12 @@ def _evaluated(estimator: Any, folder: Path, public: Any, job: Job) -> dict[str,
 
 def tidy(folder: Path) -> None:
     """Remove what only an unfinished run needs; its own ledger is in the folder by now."""
+    from dpmac.files import parts_of
+
     for name in (JOB, OWN_LEDGER):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
-    for part in folder.absolute().parent.glob(f".{folder.name}.*.part"):  # of processes that were killed as they wrote
+    for part in parts_of(folder.absolute()):  # of processes that were killed as they wrote
         shutil.rmtree(part, ignore_errors=True)
 
 

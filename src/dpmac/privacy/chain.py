@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dpmac.checks import ArgumentError
-from dpmac.files import sync
+from dpmac.files import part_of, sync
 from dpmac.privacy import witness
 
 FORMAT, OLD_FORMAT = "dpmac-ledger-2", "dpmac-ledger-1"
@@ -143,7 +143,7 @@ class LedgerFile:
             raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
         _, lines = LedgerFile.open(self.path)
         place = self.path.resolve()  # a link stays one
-        beside = place.with_name(f"{place.name}.{os.getpid()}.new")
+        beside = part_of(place)
         fresh = LedgerFile.begin(beside, self.header.data_set, self.header.created)
         fresh.witnessed = False
         if lines:

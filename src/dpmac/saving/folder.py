@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import dpmac
+from dpmac.checks import ArgumentError
 from dpmac.estimators.rows import OnRows
+from dpmac.files import write_new
+from dpmac.limits import check_values
 from dpmac.nets import Activation
 from dpmac.privacy import Ledger, Plan
 from dpmac.saving.card import card
@@ -59,6 +62,7 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
         "arguments": arguments_of(estimator),
         "fitted": plain_state(estimator),
     }
+    check_readable(manifest)
     run, statement, schema = run_of(estimator), estimator.privacy_.statement(), _schema_of(estimator)
     plan = None if run is None else run.plan
     with whole_folder(where) as beside:
@@ -76,7 +80,7 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
         manifest["files"] = {path.name: digest_of(path) for path in sorted(beside.iterdir())}
         write_text(beside / "README.md", card(estimator, manifest, statement, plan, schema))
         manifest["files"]["README.md"] = digest_of(beside / "README.md")
-        (beside / NAME).write_bytes(sealed(manifest))
+        write_new(beside / NAME, sealed(manifest))
     return Path(folder)
 
 
@@ -162,6 +166,15 @@ class RunFolder:
 
     def _json(self, name: str) -> Any:
         return read_json(self.path / name) if name in self.manifest["files"] else None
+
+
+def check_readable(manifest: Mapping[str, Any]) -> None:
+    """Raise :class:`ArgumentError` for a manifest that :func:`load` would refuse: a label or a name without end."""
+    try:
+        check_values(manifest)
+    except ValueError as error:
+        fix = "no file of a model may hold that: give shorter names and labels"
+        raise ArgumentError("estimator", str(error), fix) from None
 
 
 def _schema_of(estimator: OnRows) -> Schema | None:

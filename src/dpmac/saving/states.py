@@ -6,6 +6,7 @@ the manifest under "fitted", by the attribute's name; the rest has files of its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Privacy, PrivateEstimator
 from dpmac.estimators.rows import OnRows
+from dpmac.limits import NUMBERS, STEPS
 from dpmac.methods.pca import ReleasedPCA
 from dpmac.nets import Activation, Network
 from dpmac.nets.fronts import Front, load_front, save_front
@@ -42,7 +44,7 @@ class Kept:
 def _labels_agree(model: Any) -> bool:
     units: tuple[int, ...] = model.network_.output_shape
     several = model._indicator
-    known = model.loss in ("softmax", "sigmoid") and (several is None or isinstance(several, np.dtype))
+    known = model.loss in ("softmax", "sigmoid") and (several is None or several.kind in "biuf")
     return known and model.classes_.shape == units
 
 
@@ -55,6 +57,22 @@ def _code_agrees(model: Any) -> bool:
     if model.autoencoder_ is None:
         return bool(model.code_size_ in model.network_.sizes)
     return bool(model.code_size_ == len(model.autoencoder_.pca.components))
+
+
+def _width_agrees(model: Any) -> bool:
+    """Whether it takes rows as wide as its front and its model do: a manifest's word alone would size what is made."""
+    width, front = model.n_features_in_, model.front_
+    if type(width) is not int or not 1 <= width <= NUMBERS:
+        return False
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and len(names) != width:
+        return False
+    shape = (width,) if front is None else front.shape_after((width,))
+    closed = model if isinstance(model, DPMACPCA) else getattr(model, "autoencoder_", None)
+    if closed is None:
+        return bool(math.prod(shape) == model.network_.sizes[0])
+    pca = closed.pca_ if isinstance(model, DPMACPCA) else closed.pca
+    return bool(shape == tuple(pca.components.shape[1:]))
 
 
 KEPT: dict[type[OnRows], Kept] = {
@@ -171,6 +189,8 @@ def history_from(raw: list[dict[str, Any]]) -> list[Record]:
 def plan_from(raw: Mapping[str, Any]) -> Plan:
     before = tuple(Mechanism(**one) for one in raw["before"])
     names = ("n", "batch_size", "steps", "noise_multiplier", "delta")
+    if raw["steps"] > STEPS:
+        raise ValueError(f"{raw['steps']:,} steps, and {STEPS:,} are the most")
     return Plan(**{name: raw[name] for name in names}, before=before)
 
 
@@ -216,7 +236,7 @@ def restored(
     estimator.privacy_ = Privacy(ledger, float(fitted["delta"]), tuple(fitted["notes"]))
     with reading(folder / MODEL):
         _put_in(estimator, folder / MODEL, front, plan, history, activations)
-    if not KEPT[kind].agrees(estimator):
+    if not (KEPT[kind].agrees(estimator) and _width_agrees(estimator)):
         raise ValueError("what was fitted and the model do not belong together")
     return estimator  # type: ignore[no-any-return]
 

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
-from dpmac.files import sync
+from dpmac.files import parts_of, sync
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.privacy import Ledger
 from dpmac.randomness.streams import fresh_name
@@ -122,8 +122,7 @@ class Checkpoints:
     def clear(self) -> None:
         """Remove the checkpoint, and the folder if nothing else is in it."""
         self._run = None
-        halves = (f".{NAME}.*.part", f".{AFTER}.*.part")  # of processes that were killed
-        for path in (self.path, self.after, *(path for name in halves for path in self.folder.glob(name))):
+        for path in (self.path, self.after, *parts_of(self.path), *parts_of(self.after)):
             path.unlink(missing_ok=True)
         self._remove_if_empty()
 
