@@ -1,9 +1,9 @@
 """Files that are on the disk whole, or not at all, and that are never written through a link.
 
 A folder may come from someone else: a model that was sent, a shared disk. It may hold links under names that this
-package is about to write, and whoever writes through such a link changes a file elsewhere. So a file that is written
-is always a new one (``O_CREAT | O_EXCL``, which no link satisfies) under a name that nobody can guess, and is then moved
-to its place. The move replaces a link that is there, and leaves alone what the link points to.
+package is about to write, and whoever writes through such a link changes a file elsewhere. So what is written is always
+a new file (``O_CREAT | O_EXCL``, which no link satisfies) under a name that nobody can guess, which is then moved to its
+place. The move replaces a link that is there, and leaves alone what the link points to.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal
-
-from dpmac.randomness.streams import fresh_name
+from uuid import uuid4
 
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)  # not on every system
 
@@ -43,7 +42,7 @@ def whole_file(path: str | Path, mode: Literal["w", "wb"] = "w") -> Iterator[IO[
 def created(path: Path, mode: Literal["x", "xb"] = "xb") -> IO[Any]:
     """A new file to write to; FileExistsError if anything has its name already, be it a link that leads nowhere."""
     text: dict[str, Any] = {"encoding": "utf-8", "newline": ""} if mode == "x" else {}
-    return open(path, mode, opener=lambda name, flags: os.open(name, flags | _NO_LINK, 0o666), **text)  # noqa: SIM115
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | _NO_LINK, 0o666), **text)
 
 
 def write_new(path: Path, content: bytes) -> None:
@@ -68,14 +67,14 @@ def opened_in_place(path: Path) -> IO[bytes]:
 
 def part_of(where: Path) -> Path:
     """A name beside ``where`` that nobody can guess, for what is not whole yet: ``.NAME.RANDOM.part``."""
-    return where.with_name(f".{where.name}.{fresh_name()}.part")
+    return where.with_name(f".{where.name}.{uuid4().hex}.part")
 
 
 def parts_of(where: Path) -> list[Path]:
     """What killed processes have left of ``where``, and of nothing else: the leftovers of ``a.b`` are none of ``a``."""
     if not where.parent.is_dir():
         return []
-    pattern = re.compile(rf"\.{re.escape(where.name)}\.[0-9a-f]{{16}}\.part")
+    pattern = re.compile(rf"\.{re.escape(where.name)}\.[0-9a-f]{{32}}\.part")
     return [path for path in where.parent.iterdir() if pattern.fullmatch(path.name)]
 
 

@@ -11,7 +11,7 @@ import pytest
 from saved_models import all_same, answers, made
 
 import dpmac
-from dpmac import ArgumentError
+from dpmac import ArgumentError, files
 from dpmac.saving import check_free, folder, writing
 from dpmac.saving.manifest import FILES
 
@@ -150,12 +150,13 @@ def stopping(left):
     raise KeyboardInterrupt
 
 
-def test_a_disk_that_is_really_full(tmp_path):
+def test_a_disk_that_is_really_full(tmp_path, monkeypatch):
     """/dev/full takes nothing: what is written there fails as on a full disk."""
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
+    monkeypatch.setattr(files, "created", lambda path: open("/dev/full", "wb"))  # noqa: SIM115
     with pytest.raises(OSError, match="No space left"):
-        writing.write_text(Path("/dev/full"), "x" * 10_000)
+        writing.write_text(tmp_path / "new", "x" * 10_000)
 
 
 def test_a_folder_below_a_file_is_an_error_of_the_system(tmp_path):

@@ -84,8 +84,9 @@ class Network(Shaped):
             self.add_module(str(index), item if isinstance(item, Layer) else item.module())
         self._shapes = _shapes(self._stack, self.input_shape)
         self._stages = self._cut()
-        for layer in self.weight_layers if source is not None else ():
-            layer.draw(source)
+        if source is not None:
+            for layer in self.weight_layers:
+                layer.draw(source)
 
     def forward(self, x: Tensor) -> Tensor:
         """The output layer's pre-activation (logits, or a reconstruction)."""
@@ -247,7 +248,9 @@ def _check_claims(items: Sequence[dict[str, Any]], weights: Mapping[str, Tensor]
             found = weights.get(f"{place}.{name}")
             if found is None or found.shape != tensor.shape:
                 there = "none" if found is None else tuple(found.shape)
-                raise ValueError(f"layer {place} claims a {name} of shape {tuple(tensor.shape)}, and the file has {there}")
+                raise ValueError(
+                    f"layer {place} claims a {name} of shape {tuple(tensor.shape)}, and the file has {there}"
+                )
 
 
 def _rebuilt(item: dict[str, Any], own: dict[str, Activation], path: str | Path) -> Layer | Activation:

@@ -48,7 +48,8 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     The folder is there whole or not at all. One that exists must be empty, but for ``job.json`` and ``checkpoint...``
     of a running train. ``extra``, plain values for JSON, goes into ``result.json``. What is written is public or was
     released. A seed (``random_state``) is kept as well, and the model card then warns of it; an argument that is an
-    object of your own is kept by its name alone, and an activation of your own must be handed to :func:`load`.
+    object of your own, or the path of a ledger or a checkpoint, is kept by its name alone, and an activation of your
+    own must be handed to :func:`load`.
     """
     check_whole(estimator)
     where = Path(folder).absolute()
@@ -88,8 +89,9 @@ def load(folder: str | Path, *, activations: Sequence[Activation] = ()) -> Any:
     """The estimator that was saved to ``folder``: it predicts as the fitted one did, bit for bit.
 
     Nothing is executed from the files. One that is missing, cut short, edited or another's is a FileNotFoundError or a
-    ValueError that names it. ``activations`` of your own are in a file by their names alone: hand them in. The ledger
-    that the arguments name is not touched until ``fit`` is called; ``privacy_.ledger`` is a copy to look at.
+    ValueError that names it. ``activations`` of your own are in a file by their names alone: hand them in. A folder
+    names no place on the machine of whoever saved it: ``ledger`` is a copy to look at, which refuses to record
+    anything. To fit again, name the ledger of the rows: ``model.set_params(ledger="a/path")``.
     """
     return open_folder(folder).estimator(activations=activations)
 

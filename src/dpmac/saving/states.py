@@ -120,14 +120,18 @@ def plain_state(estimator: OnRows) -> dict[str, Any]:
 
 
 def arguments_of(estimator: OnRows) -> dict[str, Any]:
-    """The constructor's arguments in plain values. An object of the user's own is kept by its name alone."""
+    """The constructor's arguments in plain values. An object of the user's own is kept by its name alone, and so are
+    the places of files: where they lie on the holder's machine is nobody's business."""
     found: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if name == "world":
             continue  # of the processes that have fitted it
-        if isinstance(value, Ledger):
-            # a ledger with a file is that file, and one in memory stays behind
-            found[name] = {"ledger": None} if value.path is None else packed(value.path)
+        place = value.path if isinstance(value, Ledger) else value
+        if name == "ledger" and value is not None:
+            found[name] = {"ledger": None, **({} if place is None else {"name": Path(place).name})}
+            continue
+        if name == "checkpoint" and isinstance(value, str | Path):
+            found[name] = {"own": Path(value).name}
             continue
         try:
             found[name] = packed(value)
@@ -195,18 +199,28 @@ def plan_from(raw: Mapping[str, Any]) -> Plan:
 
 
 def arguments_from(kind: type[OnRows], raw: Mapping[str, Any], ledger: Ledger, own: Sequence[Activation]) -> Any:
-    """The constructor's arguments; one that was kept by its name alone is a text, which ``fit`` will ask to replace."""
+    """The constructor's arguments; one that was kept by its name alone is a text, which ``fit`` will ask to replace.
+
+    A ledger comes back as the folder's own copy, which refuses to record anything: whoever fits again names the file
+    of the ledger to go on with. A path in a folder is never taken for one of this machine, whoever wrote it there.
+    """
     unknown = sorted(set(raw) - set(kind._get_param_names()))
     if unknown:
         raise ValueError(f"{kind.__name__} has no argument {unknown[0]!r} in this version")
     named = {act.name: act for act in own}
     found: dict[str, Any] = {}
     for name, value in raw.items():
-        match value:
-            case {"ledger": None}:
-                found[name] = ledger  # a copy, which refuses to go on: what it held goes on elsewhere
-            case {"own": str(text)}:
-                found[name] = None if name == "random_state" else text
+        match name, value:
+            case "ledger", None:
+                found[name] = None
+            case "ledger", _:  # a name beside None; version 0.2 wrote the path
+                found[name] = ledger
+            case "checkpoint", _:
+                found[name] = None  # it was this run's, on another machine
+            case "random_state", {"own": str()}:
+                found[name] = None
+            case _, {"own": str(text)}:
+                found[name] = text
             case _:
                 found[name] = unpacked(value, named)
     return found
