@@ -8,7 +8,7 @@ import re
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpmac import files
@@ -111,6 +111,8 @@ def test_what_is_overwritten_in_place_is_a_plain_file_with_one_name(outside):
     assert (folder / "own").read_bytes() == b"xbc"
 
 
+@example("a", "a.b")
+@example("[ab]", "a")
 @given(NAMES, NAMES)
 def test_leftovers_are_those_of_one_name_alone(tmp_path_factory, mine, other):
     folder = tmp_path_factory.mktemp("left")

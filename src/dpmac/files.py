@@ -2,8 +2,8 @@
 
 A folder may come from someone else: a model that was sent, a shared disk. It may hold links under names that this
 package is about to write, and whoever writes through such a link changes a file elsewhere. So what is written is always
-a new file (``O_CREAT | O_EXCL``, which no link satisfies) under a name that nobody can guess, which is then moved to its
-place. The move replaces a link that is there, and leaves alone what the link points to.
+a new file (``O_CREAT | O_EXCL``, which no link satisfies) under a name that nobody can guess, and is moved to its place
+when it is whole. The move replaces a link that is there, and leaves alone what the link points to.
 """
 
 from __future__ import annotations

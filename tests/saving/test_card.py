@@ -51,7 +51,7 @@ def test_names_from_a_table_cannot_break_the_card(tmp_path):
     assert all(line.count("`") % 2 == 0 for line in text.splitlines() if not line.startswith("```"))
 
 
-UGLY = "</h1><img src=x onerror=alert(1)> [click](http://evil) **b** & ```\n# c"
+UGLY = "</h1><img src=x onerror=alert(1)> [click](http://evil) **b** & \n```\n\n# c <i>"
 
 
 def without_code(text):

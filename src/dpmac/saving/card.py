@@ -75,9 +75,8 @@ def _block(text: str) -> str:
 
 def _inputs(estimator: OnRows, schema: Schema | None) -> list[str]:
     if schema is None:
-        scale = (
-            "as they are" if estimator.feature_range is None else f"clipped to {_code(repr(estimator.feature_range))}"
-        )
+        given = estimator.feature_range
+        scale = "as they are" if given is None else f"clipped to {_code(repr(given))}"
         width = getattr(estimator, "n_features_in_", "?")
         return [f"Rows of {width} numbers, {scale}."]
     features = list(schema.features.items())
