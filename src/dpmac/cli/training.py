@@ -101,7 +101,6 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
     from dpmac.training.checkpoint import Checkpoints
 
     path = Path(job.ledger)
-    began = not path.exists()
     ledger = Ledger.at(path, job.data_set)
     checkpoints = Checkpoints(folder / CHECKPOINT, keep=True)  # until the model is safe
     fresh = not checkpoints.path.exists()
@@ -117,7 +116,7 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
             if where == folder:
                 tidy(folder)
     except BaseException as error:
-        _tell(error, ledger, job, folder, began, fresh)
+        _tell(error, ledger, job, folder, fresh)
         raise
     return Trained(estimator, where, evaluation)
 
@@ -167,7 +166,7 @@ def tidy(folder: Path) -> None:
 # --- ends ------------------------------------------------------------------------------------------------------------
 
 
-def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, began: bool, fresh: bool) -> None:
+def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, fresh: bool) -> None:
     """Before an error goes on: what was spent, where it is written, and how to go on; or put everything back.
 
     A folder whose checkpoint was there before is left alone: its ledger may only have been put away for a while. What
@@ -180,8 +179,6 @@ def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, began: bool
     with suppress(ValueError, OSError):  # as far as it is known, if the file has been damaged meanwhile
         ledger = Ledger.read(path)
     if len(ledger) == job.before:
-        if began:
-            path.unlink(missing_ok=True)
         if fresh:
             discard(folder)
         if known is not None and known[0] != 2:
@@ -198,10 +195,9 @@ def discard(folder: Path) -> None:
     """Remove a run folder in which nothing is but what a running train puts there."""
     if (folder / "dpmac.json").exists():
         return
-    for name in (JOB, OWN_LEDGER):
-        (folder / name).unlink(missing_ok=True)
+    (folder / JOB).unlink(missing_ok=True)
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
-    with suppress(OSError):
+    with suppress(OSError):  # a ledger that is there holds releases: it stays, and the folder with it
         folder.rmdir()
 
 

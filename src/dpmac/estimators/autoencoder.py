@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, number
 from dpmac.estimators.base import PrivateEstimator
+from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.coder import ENDLESS, MEAN, Coder, Shares
 from dpmac.estimators.rows import Given
 from dpmac.mac import ZStep
@@ -122,6 +123,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         self.method = method
         self.share = share
 
+    @alone_with_ledger
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACAutoencoder:  # noqa: ARG002 - scikit-learn's
         """Fit on ``X`` (rows, features). Everything is checked before any privacy is spent.
 

@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.coder import ENDLESS, MEAN, Coder
 from dpmac.methods import DPPCA, DPMean, ReleasedMean, ReleasedPCA
 from dpmac.privacy import Ledger, PrivateRows
@@ -81,6 +82,7 @@ class DPMACPCA(Coder):
         self.device = device
         self.world = world
 
+    @alone_with_ledger
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACPCA:  # noqa: ARG002 - scikit-learn's signature
         """Release the mean and the second moments of ``X`` (rows, features). Everything is checked before.
 

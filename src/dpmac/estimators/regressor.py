@@ -14,6 +14,7 @@ from sklearn.base import RegressorMixin
 from dpmac.cells import flat
 from dpmac.checks import ArgumentError, number
 from dpmac.estimators.base import Array, PrivateEstimator
+from dpmac.estimators.budget import alone_with_ledger
 from dpmac.mac import ZStep
 from dpmac.methods import ResidualScale
 from dpmac.nets import LOSSES, Activation
@@ -103,6 +104,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         self.target_range = target_range
         self.residuals = residuals
 
+    @alone_with_ledger
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACRegressor:
         """Train on ``X`` (rows, features) and numbers ``y`` (None takes the schema's target out of the table).
 

@@ -57,7 +57,7 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "dpmac": dpmac.__version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": datetime.now(UTC).date().isoformat(),  # no finer: how long a fit took may depend on its rows
         "name": where.name or None,
         "estimator": type(estimator).__name__,
         "arguments": arguments_of(estimator),

@@ -140,6 +140,8 @@ class Checkpoints:
         if saved is None:
             return ledger
         for count, head in saved["heads"]:
+            if count == 0 and not ledger.begun:  # nothing was released: there is no file yet
+                continue
             if ledger.head(count) != head:
                 fix = (
                     f"it is not the ledger that the run of {self.path} wrote to, or an older copy of it: give that one"
