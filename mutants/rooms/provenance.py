@@ -31,8 +31,8 @@ MUTANTS = (
         "A ledger that holds a part of a run's releases passes for one that holds all.",
         "The run's name is there.",
         "privacy/origin.py",
-        "held[run] >= _count(made)",
-        "run in held",
+        "held[run] < _count(made)",
+        "run not in held",
         ("tests/privacy/test_origin.py::test_a_ledger_on_disk_is_known_when_it_is_loaded_again_and_in_a_copy",),
     ),
     Mutant(

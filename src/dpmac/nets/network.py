@@ -20,7 +20,7 @@ from dpmac.checks import ArgumentError, integer
 from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.layers import LAYERS, Dense, Layer, Shape, WeightLayer
-from dpmac.privacy.origin import PUBLIC, Origin, Shaped
+from dpmac.privacy.origin import PUBLIC, Origin, Shaped, origin_of
 from dpmac.randomness import NoiseSource, SeededNoise
 
 FORMAT = "dpmac-network-2"
@@ -153,8 +153,9 @@ class Network(Shaped):
                 raise ArgumentError("activation", act.name, "two different ones have this name: rename one of them")
         header: dict[str, Any] = {"format": FORMAT, "input_shape": list(self.input_shape)}
         header["stack"] = [_named(item) for item in self._stack]
-        if self.origin != PUBLIC:
-            header["origin"] = self.origin.to_dict()
+        known = origin_of(self, name="network")  # and of all that it holds
+        if known != PUBLIC:
+            header["origin"] = known.to_dict()
         write_tensors(path, header, self.state_dict())
 
     @classmethod

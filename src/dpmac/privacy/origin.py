@@ -80,14 +80,18 @@ class Origin:
 
     def within(self, ledger: Ledger) -> bool:
         """Whether ``ledger`` holds all of these releases. (Once it does, it always will: that is remembered.)"""
-        book: Ledger = getattr(ledger, "_whole", ledger)  # of a run that makes its releases again, the one it is of
+        book = _whole(ledger)
         known = _HELD.setdefault(book, set())
         if self not in known:
-            held = Counter(_name(entry) for entry in book.entries)
-            if not all(held[run] >= _count(made) for run, made in self.runs):
+            if self.beyond(book):
                 return False
             known.add(self)
         return True
+
+    def beyond(self, ledger: Ledger) -> Origin:
+        """The runs of which ``ledger`` lacks a release."""
+        held = Counter(_name(entry) for entry in _whole(ledger).entries)
+        return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
 
     def called_public(self, why: str) -> Origin:
         """No release at all, on the user's word."""
@@ -199,6 +203,12 @@ def check_origin(ledger: Ledger, delta: float | None = None, **things: Any) -> O
             )
             raise ArgumentError(name, f"<{type(things[name]).__name__}>", fix)
     return Origin.together(*known.values())
+
+
+def _whole(ledger: Ledger) -> Ledger:
+    """Of a run that makes its releases again, the ledger that it is of."""
+    book: Ledger = getattr(ledger, "_whole", ledger)
+    return book
 
 
 def _name(entry: Entry) -> str:
