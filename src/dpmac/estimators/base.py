@@ -32,6 +32,7 @@ from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Origin, P
 from dpmac.privacy.door import MAX_ROWS
 from dpmac.privacy.groups import USUAL
 from dpmac.privacy.origin import check_origin
+from dpmac.privacy.outputs import remember
 from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import Schema
@@ -245,6 +246,11 @@ class PrivateEstimator(OnRows):
         check_is_fitted(self, "network_")
         rows = self._raw(X)
         return torch.cat([self.run_.outputs(block).cpu() for block in torch.split(rows, _BLOCK)])
+
+    def _handed_out(self, values: Array) -> Array:
+        """Predictions, which are known again where another fit has them among its rows."""
+        remember(values, self.network_.origin)
+        return values
 
     def _hidden(self) -> tuple[int, ...] | None:
         """What was asked for; None leaves it to the rule."""

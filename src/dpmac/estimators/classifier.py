@@ -32,7 +32,6 @@ from dpmac.methods import Calibration
 from dpmac.nets import LOSSES, Activation, Loss, MultiLabelCrossEntropy, WeightedClasses
 from dpmac.privacy import BOUNDS, Bound, Ledger, Normalise, PrivateRows
 from dpmac.privacy.groups import USUAL
-from dpmac.privacy.outputs import remember
 from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Category, Schema
@@ -260,17 +259,13 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         Of several labels one each: a label is on where its number is above 0.
         """
         u = self._outputs(X).numpy()
-        found: Array = u[:, 1] - u[:, 0] if self._indicator is None and len(self.classes_) == 2 else u
-        remember(found, self.network_.origin)
-        return found
+        return self._handed_out(u[:, 1] - u[:, 0] if self._indicator is None and len(self.classes_) == 2 else u)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, in the order of ``classes_``; of several labels that each of them is on."""
         u = self._outputs(X)
         loss = LOSSES[self.loss if self._indicator is None else "multilabel"]
-        result: Array = loss.predict(u).numpy()
-        remember(result, self.network_.origin)
-        return result
+        return self._handed_out(loss.predict(u).numpy())
 
     def predict(self, X: Any) -> Array:
         """The likeliest class of each row; of several labels a matrix of 0 and 1, as ``fit`` took it."""

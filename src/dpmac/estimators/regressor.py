@@ -19,7 +19,6 @@ from dpmac.methods import ResidualScale
 from dpmac.nets import LOSSES, Activation
 from dpmac.privacy import Bound, Ledger
 from dpmac.privacy.groups import USUAL
-from dpmac.privacy.outputs import remember
 from dpmac.privacy.world import World
 from dpmac.tables import Number, Schema
 from dpmac.tables.coding import cells_of, numbers_of
@@ -143,8 +142,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         """The expected target of each row, within its range; with ``return_std`` the residual's deviation beside it."""
         u = self._outputs(X)[:, 0].numpy()
         low, high = self.target_range_
-        found: Array = np.clip((u + 1) / 2, 0, 1) * (high - low) + low
-        remember(found, self.network_.origin)
+        found = self._handed_out(np.clip((u + 1) / 2, 0, 1) * (high - low) + low)
         if not return_std:
             return found
         if self.residual_std_ is None:

@@ -44,8 +44,8 @@ def stage_before(rows: Tensor, ledger: Ledger, own: Iterable[Mechanism], delta: 
     if leads and all(m.noise_multiplier > 0 for m in planned):
         text = (
             "X was made by another private estimator of this process, and what both spend adds up, while the statement "
-            f"of this fit tells of its own ledger only: epsilon {round_up(mine)}. The other one's {len(lacking)} "
-            f"releases, epsilon {round_up(before)}, are not in it; together they cost epsilon {round_up(both)} at delta "
+            f"of this fit tells of its own ledger only: epsilon {round_up(mine)}. The {len(lacking)} releases of the "
+            f"other one, epsilon {round_up(before)}, are not in it; together that is epsilon {round_up(both)} at delta "
             f"{delta:g}. Give both the same ledger (ledger = dpmac.Ledger(); or its path), and the statement has it all"
         )
         warnings.warn(text, PrivacyWarning, stacklevel=4)

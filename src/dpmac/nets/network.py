@@ -137,6 +137,14 @@ class Network(Shaped):
     def dtype(self) -> torch.dtype:
         return self.weight_layers[0].weight.dtype
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Layers have the network's origin: each may be used in another one."""
+        super().__setattr__(name, value)
+        if name == "origin":
+            for item in self._stack:
+                if isinstance(item, Layer):
+                    item.origin = value
+
     def plain(self) -> nn.Sequential:
         """A copy as a bare ``nn.Sequential`` that needs nothing of this package."""
         modules = [item.plain() if isinstance(item, Layer) else item.module() for item in self._stack]

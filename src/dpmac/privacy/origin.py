@@ -170,7 +170,7 @@ def _origins_in(thing: Any, seen: dict[int, Any], name: str) -> list[Origin]:
     waiting, most = [thing], len(seen) + _MOST
     while waiting:
         one = waiting.pop()
-        kind = type(one)
+        kind: Any = type(one)
         if id(one) in seen or is_inert(kind) or module_of(kind) in _BOOKS:
             continue
         if len(seen) >= most:

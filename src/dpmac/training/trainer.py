@@ -130,8 +130,9 @@ class Trainer:
         front = None if self.front is None else copy.deepcopy(self.front).to(network.device)
         first = Step(network, self.loss, self.zstep, self.expansion, self.bound, front)
         world.everywhere(lambda: check_step(first, rows.to(network.device)))
-        # again, now that every piece has been used once: one may have loaded a network meanwhile
-        known = Origin.together(check_origin(before, self.plan.delta, **self._pieces()), rows.origin)
+        # now that every piece has been used once: one may have loaded a network meanwhile
+        found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
+        known = Origin.together(found, rows.origin)
         table, step_of = self._start(rows.to(network.device), network, front)
         samples = Samples(table, self.plan.sampler(self.source.spawn("sampler")))
         updater = self.wstep.start(network, self.plan.steps)
@@ -269,7 +270,6 @@ class Trainer:
             raise ArgumentError(
                 "ledger", ledger, "it must hold exactly what plan.before lists: pass the ledger of those releases"
             )
-        check_origin(ledger, self.plan.delta, **self._pieces())
         for name in ("evaluate", "on_step"):
             if not (getattr(self, name) is None or callable(getattr(self, name))):
                 raise ArgumentError(name, getattr(self, name), "give a function, or None")
