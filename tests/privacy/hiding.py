@@ -1,14 +1,11 @@
-"""Places in which Python can keep a thing, each with a thing in it."""
+"""Things in odd places: objects, classes, functions and modules that each hold what they are given."""
 
 from __future__ import annotations
 
-import collections
 import contextvars
 import dataclasses
 import enum
 import functools
-import itertools
-import operator
 import sys
 import threading
 import types
@@ -18,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.preprocessing import FunctionTransformer
 from torch import nn
 
 from dpmac.nets.fronts import Affine
@@ -274,81 +270,3 @@ def later(thing: Any) -> Any:
     frame = pd.DataFrame({"a": [1]})
     frame.attrs["made by"] = thing
     return frame
-
-
-PLACES = {
-    "a list in a dictionary": lambda t: {"a": [t]},
-    "a dictionary's key": lambda t: {t: 1},
-    "a set": lambda t: {1, t},
-    "a frozen set": lambda t: frozenset([t]),
-    "a deque": lambda t: collections.deque([0, t]),
-    "a default dictionary": lambda t: collections.defaultdict(lambda: t),
-    "an ordered dictionary": lambda t: collections.OrderedDict(a=t),
-    "a chain of maps": lambda t: collections.ChainMap({}, {"a": t}),
-    "a mapping proxy": lambda t: types.MappingProxyType({"a": t}),
-    "a view of values": lambda t: {"a": t}.values(),
-    "a named tuple": lambda t: Pair(1, t),
-    "a name space": lambda t: types.SimpleNamespace(a=t),
-    "slots": Slotted,
-    "slots of a base": lambda t: SlottedBelow(t),
-    "an attribute of the class": of_a_class,
-    "an attribute of a base": of_a_base,
-    "an attribute of the metaclass": of_a_metaclass,
-    "a property": of_a_property,
-    "a default of a data class": of_a_dataclass,
-    "an enumeration": of_an_enum,
-    "a cached property": cached,
-    "a cached call": remembered,
-    "an object that answers everything": lambda t: Evasive(a=t),
-    "an object that can fetch": lambda t: Fetching(a=t),
-    "a bound method": lambda t: Bare(a=t).method,
-    "a method of C code": lambda t: {"a": t}.get,
-    "a slot's method of C code": lambda t: [t].__getitem__,
-    "a partial's argument": lambda t: functools.partial(print, t),
-    "a partial's keyword": lambda t: functools.partial(print, end=t),
-    "a partial's function": lambda t: functools.partial(lambda: t),
-    "a partial method": lambda t: type("Own", (), {"kept": functools.partialmethod(print, t)})(),
-    "an object that calls a method": lambda t: operator.methodcaller("run", t),
-    "a closure": lambda t: lambda: t,
-    "a closure of a closure": nested,
-    "a default": lambda t: lambda x=t: x,
-    "a default by keyword": lambda t: lambda *, x=t: x,
-    "a function's attribute": with_attribute,
-    "a global that a function names": by_global,
-    "a global that a function within names": by_global_within,
-    "a global of a function that it calls": by_another_function,
-    "a variable of another module": of_another_module,
-    "a variable imported in the function": imported_within,
-    "a static method": lambda t: type("Own", (), {"kept": staticmethod(lambda: t)})(),
-    "a generator": started,
-    "a generator not begun": lambda t: (one for one in [t]),
-    "an asynchronous generator": not_awaited,
-    "an iterator": lambda t: iter([t]),
-    "itertools": lambda t: itertools.cycle(itertools.chain([1], itertools.repeat(t))),
-    "a map": lambda t: map(functools.partial(print, t), [1]),
-    "a weak reference": weakly(weakref.ref),
-    "a weak proxy": weakly(weakref.proxy),
-    "a weak method": weakly(lambda t: weakref.WeakMethod(t.forward)),
-    "weak values": weakly(in_weak_values),
-    "a weak set": weakly(lambda t: weakref.WeakSet([t])),
-    "a thread's own": of_a_thread,
-    "a context variable": in_context,
-    "a context variable's default": lambda t: contextvars.ContextVar("kept", default=t),
-    "an array of objects": lambda t: np.array([None, t], dtype=object),
-    "an array with a column of objects": structured,
-    "a cell of such an array": lambda t: structured(t)[0],
-    "an array's attribute": on_an_array,
-    "a frame": lambda t: pd.DataFrame({"a": [1, t]}, dtype=object),
-    "a series": lambda t: pd.Series([1, t], dtype=object),
-    "an index": lambda t: pd.Index([1, t], dtype=object),
-    "what a frame says of itself": later,
-    "a tensor's attribute": on_a_tensor,
-    "a hook": hooked,
-    "a hook of a parameter": hooked_backward,
-    "an attribute that torch does not know": unregistered,
-    "a parametrization": parametrized,
-    "an optimiser": lambda t: torch.optim.SGD([{"params": [torch.ones(1)], "made_by": t}], lr=1.0),
-    "a transformer of scikit-learn": lambda t: FunctionTransformer(lambda x: t(x)),
-    "an exception": lambda t: ValueError(t),
-    "a memory view": lambda t: memoryview(on_an_array(t)),
-}  # fmt: skip

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import collections
+import contextvars
 import dataclasses
+import functools
 import io
+import itertools
 import logging
+import operator
 import sys
 import threading
 import time
+import types
 import weakref
 from typing import Any
 
+import hiding
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hiding import BOOK, PLACES, RELEASED, Bare, Evasive, run_in, weakly
+from hiding import BOOK, RELEASED, Bare, Evasive, run_in, weakly
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.preprocessing import FunctionTransformer
 from torch import nn
 
 from conftest import make_problem
@@ -31,6 +39,84 @@ from dpmac.privacy.origin import PUBLIC, Origin
 from dpmac.randomness import SeededNoise
 from dpmac.tables import Number, Schema
 from dpmac.training import Trainer
+
+PLACES = {
+    "a list in a dictionary": lambda t: {"a": [t]},
+    "a dictionary's key": lambda t: {t: 1},
+    "a set": lambda t: {1, t},
+    "a frozen set": lambda t: frozenset([t]),
+    "a deque": lambda t: collections.deque([0, t]),
+    "a default dictionary": lambda t: collections.defaultdict(lambda: t),
+    "an ordered dictionary": lambda t: collections.OrderedDict(a=t),
+    "a chain of maps": lambda t: collections.ChainMap({}, {"a": t}),
+    "a mapping proxy": lambda t: types.MappingProxyType({"a": t}),
+    "a view of values": lambda t: {"a": t}.values(),
+    "a named tuple": lambda t: hiding.Pair(1, t),
+    "a name space": lambda t: types.SimpleNamespace(a=t),
+    "slots": hiding.Slotted,
+    "slots of a base": lambda t: hiding.SlottedBelow(t),
+    "an attribute of the class": hiding.of_a_class,
+    "an attribute of a base": hiding.of_a_base,
+    "an attribute of the metaclass": hiding.of_a_metaclass,
+    "a property": hiding.of_a_property,
+    "a default of a data class": hiding.of_a_dataclass,
+    "an enumeration": hiding.of_an_enum,
+    "a cached property": hiding.cached,
+    "a cached call": hiding.remembered,
+    "an object that answers everything": lambda t: hiding.Evasive(a=t),
+    "an object that can fetch": lambda t: hiding.Fetching(a=t),
+    "a bound method": lambda t: hiding.Bare(a=t).method,
+    "a method of C code": lambda t: {"a": t}.get,
+    "a slot's method of C code": lambda t: [t].__getitem__,
+    "a partial's argument": lambda t: functools.partial(print, t),
+    "a partial's keyword": lambda t: functools.partial(print, end=t),
+    "a partial's function": lambda t: functools.partial(lambda: t),
+    "a partial method": lambda t: type("Own", (), {"kept": functools.partialmethod(print, t)})(),
+    "an object that calls a method": lambda t: operator.methodcaller("run", t),
+    "a closure": lambda t: lambda: t,
+    "a closure of a closure": hiding.nested,
+    "a default": lambda t: lambda x=t: x,
+    "a default by keyword": lambda t: lambda *, x=t: x,
+    "a function's attribute": hiding.with_attribute,
+    "a global that a function names": hiding.by_global,
+    "a global that a function within names": hiding.by_global_within,
+    "a global of a function that it calls": hiding.by_another_function,
+    "a variable of another module": hiding.of_another_module,
+    "a variable imported in the function": hiding.imported_within,
+    "a module": hiding.module_with,
+    "a static method": lambda t: type("Own", (), {"kept": staticmethod(lambda: t)})(),
+    "a generator": hiding.started,
+    "a generator not begun": lambda t: (one for one in [t]),
+    "an asynchronous generator": hiding.not_awaited,
+    "an iterator": lambda t: iter([t]),
+    "itertools": lambda t: itertools.cycle(itertools.chain([1], itertools.repeat(t))),
+    "a map": lambda t: map(functools.partial(print, t), [1]),
+    "a weak reference": hiding.weakly(weakref.ref),
+    "a weak proxy": hiding.weakly(weakref.proxy),
+    "a weak method": hiding.weakly(lambda t: weakref.WeakMethod(t.forward)),
+    "weak values": hiding.weakly(hiding.in_weak_values),
+    "a weak set": hiding.weakly(lambda t: weakref.WeakSet([t])),
+    "a thread's own": hiding.of_a_thread,
+    "a context variable": hiding.in_context,
+    "a context variable's default": lambda t: contextvars.ContextVar("kept", default=t),
+    "an array of objects": lambda t: np.array([None, t], dtype=object),
+    "an array with a column of objects": hiding.structured,
+    "a cell of such an array": lambda t: hiding.structured(t)[0],
+    "an array's attribute": hiding.on_an_array,
+    "a frame": lambda t: pd.DataFrame({"a": [1, t]}, dtype=object),
+    "a series": lambda t: pd.Series([1, t], dtype=object),
+    "an index": lambda t: pd.Index([1, t], dtype=object),
+    "what a frame says of itself": hiding.later,
+    "a tensor's attribute": hiding.on_a_tensor,
+    "a hook": hiding.hooked,
+    "a hook of a parameter": hiding.hooked_backward,
+    "an attribute that torch does not know": hiding.unregistered,
+    "a parametrization": hiding.parametrized,
+    "an optimiser": lambda t: torch.optim.SGD([{"params": [torch.ones(1)], "made_by": t}], lr=1.0),
+    "a transformer of scikit-learn": lambda t: FunctionTransformer(lambda x: t(x)),
+    "an exception": lambda t: ValueError(t),
+    "a memory view": lambda t: memoryview(hiding.on_an_array(t)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -183,6 +269,12 @@ def test_ordinary_things_are_public_and_nothing_of_them_is_unseen(problem):
 def test_a_logger_of_the_users_own_module_leads_nowhere():
     own = run_in("def function(x):\n    log.info('a')\n    return np.sum(x)", log=logging.getLogger("own"), np=np)
     assert origin_of(own) == PUBLIC
+
+
+def test_of_a_module_that_a_function_names_only_what_it_names():
+    other = types.ModuleType("their_helpers")
+    other.network, other.scale = RELEASED, 2.0  # type: ignore[attr-defined]
+    assert origin_of(run_in("def function(x):\n    return x * helpers.scale", helpers=other)) == PUBLIC
 
 
 def test_the_search_takes_little_time():

@@ -7,8 +7,9 @@ arrays of objects, and weak references. An object of C code that takes no part i
 into (:func:`is_opaque`).
 
 *The user's own code* is whatever was not installed: neither part of Python's library, nor in site-packages, nor dpmac
-itself. Of that code, class attributes and module-level variables that a function names count as held. Installed code is
-taken to hold nothing of the user's, except in its objects' attributes.
+itself. Of that code, class attributes, module-level variables that a function names, and all variables of a module that
+an object has as an attribute count as held. Installed code is taken to hold nothing of the user's, except in its
+objects' attributes.
 """
 
 from __future__ import annotations
@@ -46,9 +47,8 @@ _GLOBAL_HOOKS = tuple(hooks for name, hooks in vars(torch_modules).items() if na
 
 @lru_cache(maxsize=4096)
 def is_inert(kind: type) -> bool:
-    """Whether objects of this class hold nothing: numbers, text, modules, and machinery such as a logger."""
-    plain = kind in _INERT or issubclass(kind, (ModuleType, *_DRAWS))
-    return plain or module_of(kind).partition(".")[0] in _MACHINERY
+    """Whether objects of this class hold nothing: numbers, text, and machinery such as a logger."""
+    return kind in _INERT or issubclass(kind, _DRAWS) or module_of(kind).partition(".")[0] in _MACHINERY
 
 
 def held_by(thing: Any) -> Iterable[Any]:
@@ -58,6 +58,8 @@ def held_by(thing: Any) -> Iterable[Any]:
         return _of_function(thing)
     if issubclass(kind, type):
         return _of_class(thing)
+    if issubclass(kind, ModuleType):
+        return vars(thing).values() if _is_own(thing.__name__) else ()
     if kind in _PROXIES:
         return _behind_proxy(thing)
     held = gc.get_referents(thing)
@@ -110,7 +112,7 @@ def _variables(function: FunctionType, module: str) -> list[Any]:
     for other in (*found, *modules):
         if isinstance(other, ModuleType) and _is_own(other.__name__):
             found += [value for name, value in vars(other).items() if name in attributes]
-    return found
+    return [value for value in found if not isinstance(value, ModuleType)]  # of a module, what is named
 
 
 @lru_cache(maxsize=4096)
