@@ -15,6 +15,7 @@ import threading
 import time
 import types
 import weakref
+from pathlib import Path
 from typing import Any
 
 import hiding
@@ -32,7 +33,7 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACClassifier
 from dpmac.mac import FixedPrediction
 from dpmac.nets import ACTIVATIONS, DenseNetwork
-from dpmac.nets.fronts import Affine
+from dpmac.nets.fronts import Affine, load_front, save_front
 from dpmac.privacy import Entry, Ledger, Plan, contents, origin_of
 from dpmac.privacy import origin as origins
 from dpmac.privacy.origin import PUBLIC, Origin
@@ -164,15 +165,15 @@ class HelpedStep:
         return FixedPrediction().solve(network, loss, inputs, targets)
 
 
-class LoadingStep(FixedPrediction):
-    """Loads its helper when it is first used."""
+@dataclasses.dataclass
+class LoadingStep:
+    """Loads its helper from a file when it is first used."""
+
+    path: Path
 
     def solve(self, *given: Any) -> Any:
-        object.__setattr__(self, "helper", LOADED[0])
-        return super().solve(*given)
-
-
-LOADED: list[Any] = []
+        self.helper = load_front(self.path)
+        return FixedPrediction().solve(*given)
 
 
 @pytest.fixture(scope="module")
@@ -197,11 +198,10 @@ def test_a_slotted_step_with_a_released_network_is_refused_and_with_its_ledger_c
     assert len(run.model.origin) == 3
 
 
-def test_a_step_that_loads_a_released_network_when_it_is_tried_is_refused_before_anything_is_spent(problem):
+def test_a_step_that_loads_a_released_network_when_it_is_tried_is_refused_before_anything_is_spent(problem, tmp_path):
     ledger = Ledger()
-    LOADED[:] = [RELEASED]
-    plan, step = Plan(40, 20, 2, 2.0, 1e-5), LoadingStep()
-    trainer = Trainer(problem.network, problem.loss, plan, step)
+    save_front(RELEASED, tmp_path / "front")
+    trainer = Trainer(problem.network, problem.loss, Plan(40, 20, 2, 2.0, 1e-5), LoadingStep(tmp_path / "front"))
     with pytest.raises(ArgumentError, match=r"^zstep=.*private rows have shaped it"):
         trainer.fit(problem.x, problem.y, ledger=ledger)
     assert len(ledger) == 0
