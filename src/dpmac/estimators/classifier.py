@@ -260,13 +260,13 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         Of several labels one each: a label is on where its number is above 0.
         """
         u = self._outputs(X).numpy()
-        return u[:, 1] - u[:, 0] if self._indicator is None and len(self.classes_) == 2 else u
+        return self._handed_out(u[:, 1] - u[:, 0] if self._indicator is None and len(self.classes_) == 2 else u)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, in the order of ``classes_``; of several labels that each of them is on."""
+        u = self._outputs(X)
         loss = LOSSES[self.loss if self._indicator is None else "multilabel"]
-        result: Array = loss.predict(self._outputs(X)).numpy()
-        return result
+        return self._handed_out(loss.predict(u).numpy())
 
     def predict(self, X: Any) -> Array:
         """The likeliest class of each row; of several labels a matrix of 0 and 1, as ``fit`` took it."""

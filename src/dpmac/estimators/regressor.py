@@ -144,7 +144,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         """The expected target of each row, within its range; with ``return_std`` the residual's deviation beside it."""
         u = self._outputs(X)[:, 0].numpy()
         low, high = self.target_range_
-        found: Array = np.clip((u + 1) / 2, 0, 1) * (high - low) + low
+        found = self._handed_out(np.clip((u + 1) / 2, 0, 1) * (high - low) + low)
         if not return_std:
             return found
         if self.residual_std_ is None:

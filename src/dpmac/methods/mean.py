@@ -68,7 +68,8 @@ class DPMean:
         noise = len(moved) * (self.noise_multiplier * SCALES[0] / table.n) ** 2  # expected, in the mean's square
         least = LEAST**2 if noise else 1e-60
         spread = math.sqrt(max(squares - float(moved.square().sum()) + noise, least))
-        return ReleasedMean(ball.centre + ball.radius * moved, ball.radius * min(spread, 1.0), Origin.of(ledger))
+        known = Origin.of(ledger, table.origin)
+        return ReleasedMean(ball.centre + ball.radius * moved, ball.radius * min(spread, 1.0), known)
 
     def query(self, ball: Ball) -> Query:
         """The sums of rows brought into the ball, and of their squared lengths."""

@@ -21,7 +21,7 @@ from dpmac.limits import NUMBERS, STACK
 from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.layers import LAYERS, Dense, Layer, Shape, WeightLayer
-from dpmac.privacy.origin import PUBLIC, Origin, Shaped
+from dpmac.privacy.origin import PUBLIC, Origin, Shaped, origin_of
 from dpmac.randomness import NoiseSource
 
 FORMAT = "dpmac-network-2"
@@ -140,6 +140,14 @@ class Network(Shaped):
     def dtype(self) -> torch.dtype:
         return self.weight_layers[0].weight.dtype
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Layers have the network's origin: each may be used in another one."""
+        super().__setattr__(name, value)
+        if name == "origin":
+            for item in self._stack:
+                if isinstance(item, Layer):
+                    item.origin = value
+
     def plain(self) -> nn.Sequential:
         """A copy as a bare ``nn.Sequential`` that needs nothing of this package."""
         modules = [item.plain() if isinstance(item, Layer) else item.module() for item in self._stack]
@@ -156,8 +164,9 @@ class Network(Shaped):
                 raise ArgumentError("activation", act.name, "two different ones have this name: rename one of them")
         header: dict[str, Any] = {"format": FORMAT, "input_shape": list(self.input_shape)}
         header["stack"] = [_named(item) for item in self._stack]
-        if self.origin != PUBLIC:
-            header["origin"] = self.origin.to_dict()
+        known = origin_of(self, name="network")  # and of all that it holds
+        if known != PUBLIC:
+            header["origin"] = known.to_dict()
         write_tensors(path, header, self.state_dict())
 
     @classmethod

@@ -99,7 +99,7 @@ def release(
     grid = Grid.of(sigma * rooms[0].widening, query.partitions, sum(most))
     ledger.check_unit(batch.unit)
     if batch.origin:
-        check_origin(ledger, front=batch)
+        check_origin(ledger, front=batch.origin)
     entry = Entry(
         label=query.label,
         noise_multiplier=sigma,

@@ -270,15 +270,17 @@ def _put_in(
     device, known = _device_of(estimator), Origin.of(estimator.privacy_.ledger)
     if isinstance(estimator, DPMACPCA):
         estimator.front_ = front
-        pca = replace(moved_pca(ReleasedPCA.load(path), device), origin=known)
+        pca = moved_pca(ReleasedPCA.load(path), device)
+        pca = replace(pca, origin=Origin.together(known, pca.origin))
         estimator.pca_, estimator.mean_ = pca, pca.centre.cpu().numpy()
         estimator.components_ = pca.components.cpu().numpy()
         return
     if plan is None:
         closed = moved(load_closed_form(path), device)
+        whole = Origin.together(known, closed.pca.origin)
         if isinstance(closed.choices.front, Front):
-            closed.choices.front.origin = known
-        estimator.front_, estimator.autoencoder_ = front, replace(closed, pca=replace(closed.pca, origin=known))
+            closed.choices.front.origin = whole
+        estimator.front_, estimator.autoencoder_ = front, replace(closed, pca=replace(closed.pca, origin=whole))
         return
     if isinstance(estimator, DPMACAutoencoder):
         estimator.autoencoder_ = None
