@@ -10,9 +10,10 @@ import pytest
 
 from mutants.machine.jobs import Events, Job
 
+QUIET = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 OPTIONS = (
-    *("-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "--tb=short"),
-    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+    *QUIET,
+    *("-s", "-p", "no:xdist", "-p", "no:randomly", "--tb=short"),
 )
 
 

@@ -13,12 +13,14 @@ from mutants.machine.jobs import Events, Job, serve
 from mutants.machine.profile import register
 from mutants.machine.replacing import install
 
-_NEEDED = """
-torch torch._dynamo numpy scipy scipy.stats scipy.optimize scipy.special sklearn sklearn.base sklearn.model_selection
-sklearn.metrics sklearn.datasets sklearn.linear_model dp_accounting dp_accounting.pld dp_accounting.rdp pandas pyarrow
-pyarrow.parquet hypothesis hypothesis.strategies pytest typer typer.testing rich rich.console rich.table rich.progress
-matplotlib cryptography safetensors safetensors.torch opacus mpmath unittest.mock http.server
-""".split()
+_NEEDED = (
+    *("torch", "torch._dynamo", "numpy", "scipy", "scipy.stats", "scipy.optimize", "scipy.special", "sklearn"),
+    *("sklearn.base", "sklearn.model_selection", "sklearn.metrics", "sklearn.datasets", "sklearn.linear_model"),
+    *("dp_accounting", "dp_accounting.pld", "dp_accounting.rdp", "pandas", "pyarrow", "pyarrow.parquet"),
+    *("hypothesis", "hypothesis.strategies", "pytest", "typer", "typer.testing", "rich", "rich.console"),
+    *("rich.table", "rich.progress", "matplotlib", "cryptography", "safetensors", "safetensors.torch", "opacus"),
+    *("mpmath", "unittest.mock", "http.server"),
+)
 
 
 def work(job: Job, events: Events) -> int:
@@ -30,7 +32,8 @@ def work(job: Job, events: Events) -> int:
     if job.module:
         install(job.module, job.source)
     files = list(dict.fromkeys(test.partition("::")[0] for test, _ in job.tests))
-    return int(pytest.main([*OPTIONS, *files], plugins=[Asking(job, events)]))
+    code = int(pytest.main([*OPTIONS, *files], plugins=[Asking(job, events)]))
+    return 0 if code == pytest.ExitCode.NO_TESTS_COLLECTED else code
 
 
 def main() -> None:

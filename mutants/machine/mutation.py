@@ -11,13 +11,13 @@ from functools import cached_property
 
 from mutants.machine.keywords import forgotten_keyword
 from mutants.machine.operators import OPERATORS
-from mutants.machine.source import Source
+from mutants.machine.source import Place, Source
 from mutants.mutant import PACKAGE, ROOT
 
 _LONGEST = 100  # characters of code in a name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mutation:
     """One bug: in the text of ``source``, ``text`` stands for ``node``."""
 
@@ -27,7 +27,7 @@ class Mutation:
     before: str
     after: str
     occurrence: int
-    line: int
+    statement: ast.stmt | None  # the nearest around the node
     node: ast.AST
     text: str
 
@@ -41,17 +41,33 @@ class Mutation:
         change = f"{self.before} -> {self.after}"
         return f"{self.file} | {self.function} | {self.operator} | {change} | {self.occurrence}"
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A short name, for a command line."""
         return hashlib.sha256(self.name.encode()).hexdigest()[:10]
 
     @property
+    def line(self) -> int:
+        return int(getattr(self.node, "lineno", 1))
+
+    def executed(self) -> range:
+        """The lines that are executed if the node is: its statement's, without the statements inside that."""
+        if self.statement is None:
+            return range(self.line, self.line + 1)
+        inner = [
+            each.lineno
+            for part in ("body", "orelse", "handlers", "finalbody")
+            for each in getattr(self.statement, part, [])
+        ]
+        last = min([*inner, (self.statement.end_lineno or self.line) + 1])
+        return range(self.statement.lineno, max(last, self.statement.lineno + 1))
+
+    @cached_property
     def home(self) -> str:
         """The outermost function that it is in."""
         return self.source.function_at(self.line)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Of the outermost function that it is in."""
         return self.source.digest(self.home)
@@ -86,7 +102,7 @@ def mutations(source: Source) -> Iterator[Mutation]:
             for node, text in change(place):
                 before = _short(ast.unparse(node))
                 kind = (place.function, operator, before, _short(text))
-                made = Mutation(source, *kind, seen[kind], _line(node), node, text)
+                made = Mutation(source, *kind, seen[kind], _statement(place, node), node, text)
                 seen[kind] += 1
                 changed = made.applied()
                 if changed not in texts and _differs(changed, original):
@@ -94,8 +110,9 @@ def mutations(source: Source) -> Iterator[Mutation]:
                     yield made
 
 
-def _line(node: ast.AST) -> int:
-    return int(getattr(node, "lineno", 1))
+def _statement(place: Place, node: ast.AST) -> ast.stmt | None:
+    around = (node, place.node, *reversed(place.parents))
+    return next((each for each in around if isinstance(each, ast.stmt)), None)
 
 
 def _short(text: str) -> str:

@@ -82,13 +82,14 @@ class Source:
 
     def digest(self, function: str) -> str:
         """Of an outermost function's text; of the statements outside functions for :data:`MODULE`."""
+        return self._digests[function]
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
         lines = self.text.splitlines()
-        if function in self.functions:
-            first, last = self.functions[function]
-            kept = lines[first - 1 : last]
-        else:
-            kept = [line for number, line in enumerate(lines, 1) if self.function_at(number) == MODULE]
-        return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]
+        kept = {name: lines[first - 1 : last] for name, (first, last) in self.functions.items()}
+        kept[MODULE] = [line for number, line in enumerate(lines, 1) if self.function_at(number) == MODULE]
+        return {name: hashlib.sha256("\n".join(text).encode()).hexdigest()[:16] for name, text in kept.items()}
 
 
 def _functions(node: ast.AST, before: str) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -48,7 +48,7 @@ class Tracer:
             local = self._locals[path] = self._tracer(file)
         return local
 
-    def _tracer(self, file: str) -> Callable[..., Any] | None:
+    def _tracer(self, file: str) -> Callable[..., Any]:
         (number,) = struct.unpack("q", self._now)
         seen: set[int] = set()
 

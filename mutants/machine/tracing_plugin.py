@@ -50,7 +50,6 @@ class Plugin:
         )
         return answer
 
-
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Generator[None, object, object]:
         before = self._shared[:8]
@@ -62,7 +61,6 @@ class Plugin:
             return (yield)
         finally:
             self._shared[:8] = before
-
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         self._seconds += report.duration

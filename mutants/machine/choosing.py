@@ -1,0 +1,58 @@
+"""Which tests are asked about a mutant, and in which order: those first that are likely to notice, and quick."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+
+from mutants.machine.mutation import Mutation
+
+REMEMBERED = 6  # tests that have noticed other mutants of the same function, asked first
+
+
+class Killers:
+    """Which tests have noticed mutants of which function."""
+
+    def __init__(self) -> None:
+        self._counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+
+    def note(self, mutation: Mutation, test: str) -> None:
+        self._counts[mutation.file, mutation.home][test] += 1
+
+    def of(self, mutation: Mutation) -> list[str]:
+        """The most successful first."""
+        return [test for test, _ in self._counts[mutation.file, mutation.home].most_common(REMEMBERED)]
+
+
+def ordered(mutation: Mutation, tests: Iterable[str], seconds: dict[str, float], killers: Sequence[str]) -> list[str]:
+    """Known killers, then by time. A test's further parameters count as slower, the module's own tests as quicker."""
+    stem = PurePath(mutation.file).stem
+    rank: Counter[str] = Counter()
+    costs: dict[str, float] = {}
+    for test in sorted(tests, key=lambda test: seconds[test]):
+        function = test.partition("[")[0]
+        own = 0.3 if stem in PurePath(test.partition("::")[0]).stem else 1.0
+        costs[test] = (seconds[test] + 0.01) * (1 + 0.5 * rank[function]) * own
+        rank[function] += 1
+    first = [test for test in killers if test in costs]
+    return first + sorted(costs.keys() - set(first), key=lambda test: costs[test])
+
+
+def within(tests: Sequence[str], seconds: dict[str, float], budget: float, files: int | None = None) -> list[str]:
+    """The first of the tests that take no longer than the budget together, and are in so many files at most.
+
+    One test is always asked, however long it takes.
+    """
+    chosen: list[str] = []
+    seen: set[str] = set()
+    total = 0.0
+    for test in tests:
+        file = test.partition("::")[0]
+        crowded = files is not None and file not in seen and len(seen) >= files
+        if chosen and (crowded or total + seconds[test] > budget):
+            continue
+        chosen.append(test)
+        seen.add(file)
+        total += seconds[test]
+    return chosen
