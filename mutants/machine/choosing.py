@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
+from mutants.machine.coverage import Coverage
 from mutants.machine.mutation import Mutation
 
 REMEMBERED = 6  # tests that have noticed other mutants of the same function, asked first
@@ -25,12 +26,13 @@ class Killers:
         return [test for test, _ in self._counts[mutation.file, mutation.home].most_common(REMEMBERED)]
 
 
-def ordered(mutation: Mutation, tests: Iterable[str], seconds: dict[str, float], killers: Sequence[str]) -> list[str]:
+def ordered(mutation: Mutation, tests: Iterable[str], known: Coverage, killers: Sequence[str]) -> list[str]:
     """Known killers, then by time. A test's further parameters count as slower, the module's own tests as quicker."""
+    seconds = {test: known.alone(test) for test in tests}
     stem = PurePath(mutation.file).stem
     rank: Counter[str] = Counter()
     costs: dict[str, float] = {}
-    for test in sorted(tests, key=lambda test: seconds[test]):
+    for test in sorted(seconds, key=lambda test: seconds[test]):
         function = test.partition("[")[0]
         own = 0.3 if stem in PurePath(test.partition("::")[0]).stem else 1.0
         costs[test] = (seconds[test] + 0.01) * (1 + 0.5 * rank[function]) * own
@@ -39,20 +41,24 @@ def ordered(mutation: Mutation, tests: Iterable[str], seconds: dict[str, float],
     return first + sorted(costs.keys() - set(first), key=lambda test: costs[test])
 
 
-def within(tests: Sequence[str], seconds: dict[str, float], budget: float, files: int | None = None) -> list[str]:
+def within(tests: Sequence[str], known: Coverage, budget: float, files: int | None = None) -> list[str]:
     """The first of the tests that take no longer than the budget together, and are in so many files at most.
 
-    One test is always asked, however long it takes.
+    What tests share is counted once. One test is always asked, however long it takes.
     """
     chosen: list[str] = []
     seen: set[str] = set()
+    ready: set[str] = set()
     total = 0.0
     for test in tests:
         file = test.partition("::")[0]
         crowded = files is not None and file not in seen and len(seen) >= files
-        if chosen and (crowded or total + seconds[test] > budget):
+        needs = set(known.needs.get(test, [])) - ready
+        cost = known.seconds[test] + sum(known.setups[need] for need in needs)
+        if chosen and (crowded or total + cost > budget):
             continue
         chosen.append(test)
         seen.add(file)
-        total += seconds[test]
+        ready |= needs
+        total += cost
     return chosen

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from mutants.machine.mutation import Mutation, read
 from mutants.machine.source import MODULE, Source
+from mutants.machine.traced import Lines
 
 IMPORTED = -1  # in place of a test: executed while modules are imported
 ALL = "*"  # in place of a line: tests that execute the function, no one knows which of its lines
-Lines = dict[str, dict[str, dict[str, set[int]]]]  # file, function, line within it: tests
+Known = dict[str, dict[str, dict[str, set[int]]]]  # file, function, line within it: tests
 
 
 @dataclass
@@ -28,9 +29,11 @@ class Coverage:
 
     tests: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    needs: dict[str, list[str]] = field(default_factory=dict)  # what a test shares with others: fixtures
+    setups: dict[str, float] = field(default_factory=dict)  # and how long each takes
     digests: dict[str, str] = field(default_factory=dict)
     functions: dict[str, dict[str, str]] = field(default_factory=dict)  # file, function: the digest of its text
-    lines: Lines = field(default_factory=dict)
+    lines: Known = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path) -> Coverage:
@@ -38,12 +41,12 @@ class Coverage:
         if not path.is_file():
             return cls()
         raw = json.loads(gzip.decompress(path.read_bytes()))
-        sets = [set(each) for each in raw["sets"]]
-        lines: Lines = {
+        sets = [set(each) for each in raw.pop("sets")]
+        lines: Known = {
             file: {name: {line: sets[at] for line, at in known.items()} for name, known in functions.items()}
             for file, functions in raw["lines"].items()
         }
-        return cls(raw["tests"], raw["seconds"], raw["digests"], raw["functions"], lines)
+        return cls(**{**raw, "lines": lines})
 
     def save(self, path: Path) -> None:
         """To a file: no path in it is absolute."""
@@ -59,6 +62,8 @@ class Coverage:
         raw = {
             "tests": self.tests,
             "seconds": self.seconds,
+            "needs": self.needs,
+            "setups": self.setups,
             "digests": self.digests,
             "functions": self.functions,
             "lines": lines,
@@ -70,6 +75,10 @@ class Coverage:
     def of(self, mutation: Mutation) -> list[str]:
         """The tests that execute what the mutant changes."""
         return [self.tests[at] for at in sorted(self._numbers(mutation)) if self.tests[at] in self.seconds]
+
+    def alone(self, test: str) -> float:
+        """How long the test takes by itself, with all that it shares with others."""
+        return self.seconds[test] + sum(self.setups[need] for need in self.needs.get(test, []))
 
     def nearby(self, mutation: Mutation) -> list[str]:
         """All tests in the files of those: what one of them has computed may have been kept for the others."""
@@ -109,10 +118,11 @@ class Coverage:
         gone = set(files)
         for test in [test for test in self.seconds if test.partition("::")[0] in gone]:
             del self.seconds[test]
+            self.needs.pop(test, None)
         for file in gone:
             self.digests.pop(file, None)
 
-    def add(self, seen: dict[str, dict[str, set[int]]], seconds: dict[str, float]) -> None:
+    def add(self, seen: dict[str, Lines], seconds: dict[str, float], needs: dict[str, list[str]]) -> None:
         """New tests: ``seen`` has the lines of every file that each executes, under the code as it is now."""
         number = {test: at for at, test in enumerate(self.tests)}
         for test in seconds:
@@ -120,6 +130,7 @@ class Coverage:
                 number[test] = len(self.tests)
                 self.tests.append(test)
         self.seconds.update(seconds)
+        self.needs.update(needs)
         by_line: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
         for test, files in seen.items():
             for file, lines in files.items():

@@ -11,16 +11,14 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
 
 import pytest
 
 from mutants.machine.asking import OPTIONS, Asking
+from mutants.machine.codes import changed, compiled
 from mutants.machine.jobs import NOT_HERE, Events, Job, serve
 from mutants.machine.profile import register
 from mutants.mutant import PACKAGE, ROOT
-
-_OPTIMIZED = 1  # the flag of a function's code; a module's or a class's has it not
 
 
 class Hot:
@@ -72,8 +70,8 @@ def _key(code: CodeType) -> tuple[str, str, int]:
 def put_in(job: Job, alive: Alive) -> bool:
     """Give the functions that the bug is in their new code; False, and nothing done, if it is not in a function."""
     path = (ROOT / PACKAGE).joinpath(*job.module.split(".")[1:]).with_suffix(".py")
-    old = _compiled(path.read_text(encoding="utf-8"), path)
-    new = _compiled(Path(job.source).read_text(encoding="utf-8"), path)
+    old = compiled(path.read_text(encoding="utf-8"), str(path))
+    new = compiled(Path(job.source).read_text(encoding="utf-8"), str(path))
     pairs = changed(old, new)
     if pairs is None or not pairs:
         return False
@@ -86,40 +84,6 @@ def put_in(job: Job, alive: Alive) -> bool:
                 return False
             function.__code__ = after
     return True
-
-
-def _compiled(text: str, path: Path) -> CodeType:
-    code = compile(text, str(path), "exec", dont_inherit=True)
-    assert isinstance(code, CodeType)
-    return code
-
-
-def changed(old: CodeType, new: CodeType) -> list[tuple[CodeType, CodeType]] | None:
-    """The functions whose code differs, those around others first; None if code outside functions does."""
-    inner = list(zip(_nested(old), _nested(new), strict=False))
-    found: list[tuple[CodeType, CodeType]] = []
-    for before, after in inner:
-        below = changed(before, after)
-        if below is None:
-            return None
-        found += below
-    same = len(_nested(old)) == len(_nested(new)) and _own(old) == _own(new)
-    if old.co_flags & _OPTIMIZED:
-        return found if same and not found else [(old, new), *found]
-    return found if same else None
-
-
-def _nested(code: CodeType) -> list[CodeType]:
-    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-
-
-def _own(code: CodeType) -> tuple[Any, ...]:
-    """All that a code does by itself."""
-    constants = [
-        (type(value).__name__, repr(value)) if not isinstance(value, CodeType) else value.co_name
-        for value in code.co_consts
-    ]
-    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, code.co_exceptiontable
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from typing import Literal
 from mutants.mutant import ROOT
 
 NOT_HERE = 98  # how a process ends that cannot put this mutant into code which is loaded already
+_DEATH = 1  # PR_SET_PDEATHSIG: the signal that comes when the parent ends
 State = Literal["passed", "failed", "timeout", "not here"]
 
 
@@ -36,7 +39,7 @@ class Outcome:
     state: State
     test: str = ""
     words: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # of a processor
 
 
 def ask(address: str, job: Job) -> Outcome:
@@ -85,7 +88,6 @@ def serve(address: str, work: Callable[[Job, Events], int]) -> None:
 
 
 def _supervised(job: Job, work: Callable[[Job, Events], int]) -> Outcome:
-    start = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="mutate-"))
     events = Events(folder)
     pid = os.fork()
@@ -98,9 +100,8 @@ def _supervised(job: Job, work: Callable[[Job, Events], int]) -> Outcome:
             events.say("failed", "", f"{type(error).__name__}: {error}")
         finally:
             os._exit(code)
-    code = _wait(pid, 60.0 + sum(limit for _, limit in job.tests))
-    shutil.rmtree(folder, ignore_errors=True) if code == 0 else None
-    outcome = _outcome(code, events, time.monotonic() - start)
+    code, seconds = _wait(pid, 60.0 + sum(limit for _, limit in job.tests))
+    outcome = _outcome(code, events, seconds)
     shutil.rmtree(folder, ignore_errors=True)
     return outcome
 
@@ -108,6 +109,8 @@ def _supervised(job: Job, work: Callable[[Job, Events], int]) -> Outcome:
 def _move_in(job: Job, folder: Path) -> None:
     """Everything that the tests write, and all they start, is in this process's folder and group."""
     os.setsid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DEATH, signal.SIGKILL)  # who is stopped leaves nothing running
     os.chdir(ROOT)
     log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -119,21 +122,21 @@ def _move_in(job: Job, folder: Path) -> None:
         os.environ.update(MUTANT_MODULE=job.module, MUTANT_SOURCE=job.source)
 
 
-def _wait(pid: int, limit: float) -> int:
-    """The exit code, negative for a signal; whatever the process has started is ended with it."""
+def _wait(pid: int, limit: float) -> tuple[int, float]:
+    """The exit code, negative for a signal, and the time it took of a processor; what it has started ends with it."""
     end = time.monotonic() + limit
     pause = 0.002
     while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        done, status, used = os.wait4(pid, os.WNOHANG)
         if done or time.monotonic() > end:
             break
         time.sleep(pause)
         pause = min(0.05, 1.2 * pause)
     _kill(pid)
     if not done:
-        os.waitpid(pid, 0)
-        return -signal.SIGALRM
-    return os.waitstatus_to_exitcode(status)
+        _, status, used = os.wait4(pid, 0)
+    code = os.waitstatus_to_exitcode(status) if done else -signal.SIGALRM
+    return code, used.ru_utime + used.ru_stime
 
 
 def _kill(group: int) -> None:

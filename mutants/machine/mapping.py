@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 from mutants.machine.asking import QUIET
 from mutants.machine.coverage import Coverage
 from mutants.machine.environment import environment
-from mutants.machine.tracing import NOBODY
+from mutants.machine.traced import Traced
 from mutants.mutant import ROOT
 
 MAP = Path("map.json.gz")
-Seen = dict[str, dict[str, set[int]]]
 
 
 def test_files() -> dict[str, str]:
@@ -56,41 +53,7 @@ def take_in(coverage: Coverage, files: list[str], folder: Path) -> None:
     """Add what was traced; tests that failed, with nothing changed, are of no use."""
     digests = test_files()
     coverage.without([*files, *(set(coverage.digests) - set(digests))])
-    seen, seconds = _read(folder)
-    coverage.add(seen, seconds)
+    traced = Traced.read(folder)
+    coverage.add(traced.lines(), traced.seconds(), traced.needs())
+    coverage.setups.update(traced.setups())
     coverage.digests.update({file: digests[file] for file in files})
-
-
-def _read(folder: Path) -> tuple[Seen, dict[str, float]]:
-    """The lines that each test has executed ("" for imports), and how long it took."""
-    tests: dict[tuple[str, int], dict[str, object]] = {}
-    for table in sorted(folder.glob("table-*.jsonl")):
-        for raw in table.read_text(encoding="utf-8").splitlines():
-            line = json.loads(raw)
-            tests[line["worker"], line["number"]] = line
-    by_number: defaultdict[tuple[str, int], defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for path in sorted(folder.glob("lines-*.txt")):
-        for raw in path.read_text(encoding="utf-8").splitlines():
-            worker, number, file, at = raw.split()
-            by_number[worker, int(number)][file].add(int(at))
-    seen: defaultdict[str, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-    seconds: dict[str, float] = {}
-    fixtures: defaultdict[str, list[tuple[str, dict[str, set[int]]]]] = defaultdict(list)
-    for key, known in tests.items():
-        if "fixture" in known:
-            fixtures[str(known["fixture"])].append((str(known["below"]), by_number[key]))
-    for key, known in tests.items():
-        if "test" not in known or not known["passed"]:
-            continue
-        test, names = str(known["test"]), known["fixtures"]
-        assert isinstance(names, list)
-        seconds[test] = float(str(known["seconds"]))
-        shared = [lines for name in names for below, lines in fixtures[name] if test.startswith(below)]
-        for files in (by_number[key], *shared):
-            for file, lines in files.items():
-                seen[test][file] |= lines
-    for (_, current), files in by_number.items():
-        if current == NOBODY:
-            for file, lines in files.items():
-                seen[""][file] |= lines
-    return {test: dict(files) for test, files in seen.items()}, seconds

@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from types import CodeType
 
+from mutants.machine.codes import changed, compiled
 from mutants.machine.keywords import forgotten_keyword
 from mutants.machine.operators import OPERATORS
 from mutants.machine.source import Place, Source
@@ -92,11 +94,14 @@ def read(file: str) -> Source:
     return Source(file, (ROOT / PACKAGE / file).read_text(encoding="utf-8"))
 
 
-def mutations(source: Source) -> Iterator[Mutation]:
-    """All mutants of a file that compile, and to another program than the file's own."""
+def mutations(source: Source, *, checked: bool = True) -> Iterator[Mutation]:
+    """All mutants of a file that compile, and to another program than the file's own.
+
+    Those that do not are among them if it is not ``checked``, which takes most of the time.
+    """
     seen: Counter[tuple[str, ...]] = Counter()
     texts = {source.text}
-    original = compile(source.text, source.file, "exec")
+    original = compiled(source.text, source.file) if checked else None
     for place in source.places():
         for operator, change in {**OPERATORS, "keyword": forgotten_keyword}.items():
             for node, text in change(place):
@@ -104,9 +109,10 @@ def mutations(source: Source) -> Iterator[Mutation]:
                 kind = (place.function, operator, before, _short(text))
                 made = Mutation(source, *kind, seen[kind], _statement(place, node), node, text)
                 seen[kind] += 1
-                changed = made.applied()
-                if changed not in texts and _differs(changed, original):
-                    texts.add(changed)
+                if original is None:
+                    yield made
+                elif (text_now := made.applied()) not in texts and _differs(text_now, original):
+                    texts.add(text_now)
                     yield made
 
 
@@ -122,8 +128,8 @@ def _short(text: str) -> str:
     return f"{flat[: _LONGEST - 12]}...{hashlib.sha256(flat.encode()).hexdigest()[:8]}"
 
 
-def _differs(text: str, original: object) -> bool:
+def _differs(text: str, original: CodeType) -> bool:
     try:
-        return bool(compile(text, "", "exec").replace(co_filename="") != original)
+        return changed(original, compiled(text, "")) != []
     except SyntaxError:
         return False

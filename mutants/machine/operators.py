@@ -89,11 +89,15 @@ def condition(place: Place) -> Found:
     if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise | ast.Return):
         yield node.test, "True"
         yield node.test, "False"
-    elif isinstance(node, ast.If | ast.IfExp | ast.While) and _is_plain(node.test):
+    elif isinstance(node, ast.If | ast.IfExp | ast.While) and _is_plain(node.test) and not _is_for_types(node.test):
         yield node.test, f"not {ast.unparse(node.test)}"
     elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
         for test in (test for generator in node.generators for test in generator.ifs if _is_plain(test)):
             yield test, f"not {ast.unparse(test)}"
+
+
+def _is_for_types(test: ast.expr) -> bool:
+    return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
 
 def _is_plain(test: ast.expr) -> bool:

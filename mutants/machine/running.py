@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from mutants.machine.coverage import Coverage
 from mutants.machine.environment import environment
 from mutants.machine.jobs import Job, Outcome
 from mutants.machine.mutation import Mutation, module_of
+from mutants.machine.source import MODULE
 from mutants.machine.verdicts import Verdict, digest_of
 from mutants.mutant import ROOT
 
@@ -74,44 +74,44 @@ class Judge:
 
     def verdict(self, mutation: Mutation) -> Verdict:
         """Ask until a test notices, or there is none left to ask."""
-        start = time.monotonic()
         covering = self._coverage.of(mutation)
         if not covering:
             return Verdict(mutation.name, "uncovered", mutation.digest, digest_of([]))
         text = self._where / f"{mutation.key}.py"
         text.write_text(mutation.applied(), encoding="utf-8")
+        asked, spent = set[str](), 0.0
         try:
-            asked, noticed = self._noticed(mutation, covering, str(text))
+            for server, tests in self._steps(mutation, covering):
+                outcome = self._ask(server, mutation, tests, str(text))
+                asked, spent = asked | set(tests), spent + outcome.seconds
+                if outcome.state in ("failed", "timeout"):
+                    return self._killed(mutation, outcome, len(asked), round(spent, 2))
         finally:
             text.unlink()
-        spent = round(time.monotonic() - start, 2)
-        if noticed is None:
-            return Verdict(mutation.name, "survived", mutation.digest, digest_of(covering), asked=asked, seconds=spent)
-        self.killers.note(mutation, noticed.test)
-        words = " ".join(noticed.words.split())[:160]
-        digest = digest_of([noticed.test])
-        return Verdict(mutation.name, "killed", mutation.digest, digest, noticed.test, words, asked, spent)
+        digest = digest_of(covering)
+        return Verdict(mutation.name, "survived", mutation.digest, digest, asked=len(asked), seconds=round(spent, 2))
 
-    def _noticed(self, mutation: Mutation, covering: list[str], text: str) -> tuple[int, Outcome | None]:
-        """How many tests were asked, and how one noticed."""
-        seconds, budgets = self._coverage.seconds, self._budgets
-        line = ordered(mutation, covering, seconds, self.killers.of(mutation))
-        first = within(line, seconds, budgets.executing)
-        outcome = self._ask("hot", mutation, first, text)
-        if outcome.state == "not here":
-            few = within(line, seconds, budgets.executing, _FILES)
-            outcome = self._ask("cold", mutation, few, text)
-            return len(few), outcome if outcome.state != "passed" else None
-        if outcome.state != "passed":
-            return len(first), outcome
-        others = set(self._coverage.nearby(mutation)) - set(first)
-        more = within(ordered(mutation, others, seconds, []), seconds, budgets.nearby) if others else []
-        again = within(line, seconds, budgets.again, _FILES)
-        for server, tests in (("hot", more), ("cold", again)):
-            outcome = self._ask(server, mutation, tests, text)
-            if outcome.state != "passed":
-                return len(first) + len(more), outcome
-        return len(first) + len(more), None
+    def _killed(self, mutation: Mutation, outcome: Outcome, asked: int, spent: float) -> Verdict:
+        self.killers.note(mutation, outcome.test)
+        words = " ".join(outcome.words.split())[:160]
+        digest = digest_of([outcome.test])
+        return Verdict(mutation.name, "killed", mutation.digest, digest, outcome.test, words, asked, spent)
+
+    def _steps(self, mutation: Mutation, covering: list[str]) -> Iterator[tuple[str, list[str]]]:
+        """Which server is asked which tests: those that execute the line, others in their files, some again.
+
+        The quick server cannot take a bug outside functions: then the thorough one is asked all that it can import.
+        """
+        known, budgets = self._coverage, self._budgets
+        line = ordered(mutation, covering, known, self.killers.of(mutation))
+        if mutation.home == MODULE:
+            yield "cold", within(line, known, budgets.executing, _FILES)
+            return
+        first = within(line, known, budgets.executing)
+        yield "hot", first
+        others = set(known.nearby(mutation)) - set(first)
+        yield "hot", within(ordered(mutation, others, known, []), known, budgets.nearby)
+        yield "cold", within(line, known, budgets.again, _FILES)
 
     def _ask(self, server: str, mutation: Mutation, tests: Sequence[str], text: str) -> Outcome:
         """The outcome, but for failures of tests that fail without the mutant as well."""
@@ -130,7 +130,7 @@ class Judge:
         return jobs.ask(str(self._where / server), job)
 
     def _limit(self, test: str) -> float:
-        return 20.0 + 10 * self._coverage.seconds[test]
+        return 20.0 + 10 * self._coverage.alone(test)
 
 
 def _one_of(failed: str, asked: Sequence[tuple[str, float]]) -> str:

@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import struct
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -52,15 +53,18 @@ class Plugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Generator[None, object, object]:
-        before = self._shared[:8]
-        if fixturedef.scope != "function":
-            self._count += 1
-            self._tell(self._count)
-            self._note(number=self._count, fixture=fixturedef.argname, below=request.node.nodeid)
+        if fixturedef.scope == "function":
+            return (yield)
+        before, start = self._shared[:8], time.monotonic()
+        self._count += 1
+        mine = self._count
+        self._tell(mine)
         try:
             return (yield)
         finally:
             self._shared[:8] = before
+            spent = time.monotonic() - start
+            self._note(number=mine, fixture=fixturedef.argname, below=request.node.nodeid, seconds=spent)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         self._seconds += report.duration

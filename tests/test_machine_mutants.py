@@ -1,0 +1,279 @@
+"""Mutation by machine: the operators do what they say, names are stable, explanations are of mutants that are there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from textwrap import dedent
+
+import pytest
+
+from mutants.machine import scoring
+from mutants.machine.choosing import ordered, within
+from mutants.machine.codes import changed, compiled
+from mutants.machine.coverage import Coverage
+from mutants.machine.environment import environment
+from mutants.machine.hot import functions, put_in
+from mutants.machine.jobs import Events, Job, Outcome, _supervised
+from mutants.machine.mutation import Mutation, module_of, mutations, read
+from mutants.machine.scoring import Score, explanations, score
+from mutants.machine.showing import write_page
+from mutants.machine.source import Source
+from mutants.machine.targets import groups, listed
+from mutants.machine.verdicts import Verdict, Verdicts, digest_of
+
+
+def mutants_of(text: str) -> list[Mutation]:
+    return list(mutations(Source("small.py", dedent(text))))
+
+
+def changes(text: str, operator: str) -> list[str]:
+    return [mutation.after for mutation in mutants_of(text) if mutation.operator == operator]
+
+
+# --- operators --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operator", "text", "expected"),
+    [
+        ("compare", "x = a < b <= c", ["a <= b <= c", "a < b < c"]),
+        ("compare", "x = a is None", ["a is not None"]),
+        ("compare", "x = a not in b", ["a in b"]),
+        ("arithmetic", "x = a + b * c", ["a - b * c", "b / c"]),
+        ("arithmetic", "x = 'a' + b", []),
+        ("arithmetic", "X = int | None", []),
+        ("arithmetic", "x **= 2", ["x *= 2"]),
+        ("negation", "x = -a", ["a"]),
+        ("negation", "x = not a", ["a"]),
+        ("and/or", "x = a and b", ["a or b"]),
+        ("condition", "if a < b:\n    raise ValueError", ["True", "False"]),
+        ("condition", "if a:\n    b = 1", ["not a"]),
+        ("constant", "x = (1, 0.5, 0.0, True)", ["2", "1.0", "1.0", "False"]),
+        ("constant", "x = f'{1}'", []),
+        ("constant", "def f():\n    raise ValueError(1)", []),
+        ("constant", "def f():\n    raise ArgumentError('a', 1, 'fix') from None", []),
+        ("call", "x = min(a, b)\ny = math.floor(a)\nz = any(a)", ["max", "math.ceil", "all"]),
+        ("delete", "check(a)\nself.a = b\na.b, c[0] = d\na = b\n'text'", ["pass"] * 3),
+        ("delete", "for a in b:\n    break", ["pass"]),
+        ("delete", "try:\n    a()\nexcept E:\n    raise", ["pass", "pass"]),
+        ("return", "def f() -> bool:\n    return g()", ["not g()"]),
+        ("return", "def f() -> float:\n    return g()", ["(g()) + 1"]),
+        ("return", "def f() -> str:\n    return g()", []),
+        ("slice", "def f():\n    return a[b:c]", ["(b) + 1", "(c) - 1"]),
+        ("keyword", "x = number('a', 1, 'fix', low=a)", ["number('a', 1, 'fix')"]),
+    ],
+)
+def test_an_operator_does_what_it_says(operator, text, expected):
+    assert changes(text, operator) == expected
+
+
+def test_nothing_is_changed_that_is_not_code():
+    text = '''
+        """Module 1."""
+        from a import b
+        __all__ = ["a"]
+        if TYPE_CHECKING:
+            x = 1
+
+        @decorated(1)
+        def f(a: Literal[1]) -> Literal[2]:
+            """Docstring."""
+            warnings.warn("text", stacklevel=2)
+            typer.echo(1 + 2)
+
+        class A:
+            def __repr__(self):
+                return 1
+        '''
+    assert mutants_of(text) == []
+
+
+def test_a_mutant_is_one_change_that_compiles_and_lines_stay_where_they_are():
+    source = read("privacy/chain.py")
+    made = list(mutations(source))
+    assert len(made) > 100
+    for mutation in made:
+        text = mutation.applied()
+        assert text != source.text
+        assert text.count("\n") == source.text.count("\n"), mutation.name
+        assert changed(compiled(source.text, ""), compiled(text, "")) != [], mutation.name
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_names_are_unique_and_stay_when_lines_are_added_above_and_around():
+    source = read("privacy/entry.py")
+    names = [mutation.name for mutation in mutations(source)]
+    assert max(Counter(names).values()) == 1
+    moved = Source(source.file, source.text.replace("\n\n\ndef ", "\n\n\n# a line\n\n\ndef other():\n    pass\n\n\ndef "))
+    assert moved.text != source.text
+    assert [mutation.name for mutation in mutations(moved)] == names
+
+
+def test_every_explanation_is_a_sentence_on_a_mutant_that_is_there():
+    """If this fails, the code has moved on: take the explanation out, or give it the mutant's new name."""
+    there: set[str] = set()
+    for file in {name.partition(" | ")[0] for name in explanations()}:
+        there |= {mutation.name for mutation in mutations(read(file), checked=False)}
+    assert set(explanations()) <= there
+    for reason in explanations().values():
+        assert reason.endswith(".")
+        assert len(reason) > 15
+
+
+def test_all_files_of_the_guarantee_are_targets():
+    files = [file for each in groups().values() for file in each]
+    assert len(files) == len(set(files)) > 60
+    assert set(listed()) <= set(files)
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_process_that_a_test_starts_sees_the_mutant(tmp_path):
+    (mutation,) = [
+        mutation for mutation in mutations(read("checks.py")) if mutation.before == "isinstance(value, bool)"
+    ][:1] or [None]
+    text = tmp_path / "checks.py"
+    text.write_text(read("checks.py").text + "\nMARK = 'the mutant'\n")
+    env = environment(MUTANT_MODULE="dpmac.checks", MUTANT_SOURCE=str(text))
+    code = "from dpmac import checks; print(checks.MARK, checks.__file__)"
+    answer = subprocess.check_output([sys.executable, "-c", code], env=env, text=True, cwd=tmp_path)
+    assert answer.startswith("the mutant")
+    assert answer.strip().endswith("checks.py")
+    assert mutation is None or module_of(mutation.file) == "dpmac.checks"
+
+
+def test_a_function_that_is_loaded_gets_the_bug_in_place(tmp_path):
+    from dpmac import checks
+
+    source = read("checks.py")
+    before = checks.number.__code__
+    (mutation,) = [
+        each for each in mutations(source) if each.function == "number" and each.after == "low < result <= high"
+    ]
+    text = tmp_path / "checks.py"
+    text.write_text(mutation.applied())
+    try:
+        assert put_in(Job("dpmac.checks", str(text), ()), functions())
+        assert checks.number("x", 2.0, "fix", high=2.0, strict=True) == 2.0
+    finally:
+        checks.number.__code__ = before
+    with pytest.raises(checks.ArgumentError):
+        checks.number("x", 2.0, "fix", high=2.0, strict=True)
+
+
+def test_a_bug_outside_functions_is_not_for_code_that_is_loaded(tmp_path):
+    text = tmp_path / "chain.py"
+    text.write_text(read("privacy/chain.py").text.replace("_DIGITS = 12", "_DIGITS = 13"))
+    assert not put_in(Job("dpmac.privacy.chain", str(text), ()), functions())
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (lambda job, events: 0, Outcome("passed")),
+        (lambda job, events: events.say("failed", "a", "words") or 1, Outcome("failed", "a", "words")),
+        (lambda job, events: os.abort(), Outcome("failed", "", "the process ended with -6")),
+        (lambda job, events: os.kill(os.getpid(), 14), Outcome("timeout", "", "no end")),
+        (lambda job, events: 1 / 0, Outcome("failed", "", "ZeroDivisionError: division by zero")),
+    ],
+    ids=["passed", "failed", "crashed", "alarm", "error"],
+)
+def test_whatever_becomes_of_a_process_is_told(work, expected):
+    outcome = _supervised(Job("", "", ()), work)
+    assert replace(outcome, seconds=0.0) == expected
+
+
+def test_events_are_read_from_the_end(tmp_path):
+    events = Events(tmp_path)
+    assert events.last("running") == ("", "")
+    for name in ("a", "b"):
+        events.say("running", name)
+    assert events.last("running") == ("b", "")
+
+
+# --- tests and verdicts -----------------------------------------------------------------------------------------------
+
+TEXT = """
+LIMIT = 3
+
+
+def short(a):
+    if a < LIMIT:
+        return a + 1
+    return a
+
+
+def other(b):
+    return b * 2
+"""
+
+
+def test_the_map_knows_lines_and_after_a_change_functions(tmp_path, monkeypatch):
+    source = Source("small.py", TEXT)
+    monkeypatch.setattr("mutants.machine.coverage.read", lambda _: source)
+    known = Coverage()
+    known.add({"t.py::a": {"small.py": {6, 7}}, "t.py::b": {"small.py": {6, 8}}}, {"t.py::a": 1.0, "t.py::b": 2.0})
+    known.save(tmp_path / "map")
+    known = Coverage.load(tmp_path / "map")
+
+    def tests_of(before, made):
+        return next(known.of(mutation) for mutation in mutations(made) if mutation.before == before)
+
+    assert tests_of("a < LIMIT", source) == ["t.py::a", "t.py::b"]
+    assert tests_of("a + 1", source) == ["t.py::a"]
+    assert tests_of("b * 2", source) == []
+    assert tests_of("3", source) == ["t.py::a", "t.py::b"]  # whoever uses the name
+    edited = Source("small.py", TEXT.replace("return a\n", "return a + 5\n"))
+    assert tests_of("a + 1", edited) == ["t.py::a", "t.py::b"]
+    known.without(["t.py"])
+    assert tests_of("a + 1", source) == []
+
+
+def test_quick_tests_and_those_that_have_noticed_before_come_first():
+    mutation = next(mutations(Source("privacy/chain.py", "x = a < b\n")))
+    seconds = {"a.py::slow": 9.0, "a.py::quick[1]": 1.0, "a.py::quick[2]": 1.0, "b.py::c": 1.2, "test_chain.py::d": 2.0}
+    order = ordered(mutation, seconds, seconds, ["a.py::slow"])
+    assert order == ["a.py::slow", "test_chain.py::d", "a.py::quick[1]", "b.py::c", "a.py::quick[2]"]
+    assert within(order, seconds, 4.5) == ["a.py::slow"]
+    assert within(order[1:], seconds, 3.5) == ["test_chain.py::d", "a.py::quick[1]"]
+    assert within(order[1:], seconds, 99, files=1) == ["test_chain.py::d"]
+
+
+def test_a_verdict_holds_until_the_function_or_the_tests_change(tmp_path):
+    first, second = (Source("small.py", text) for text in (TEXT, TEXT.replace("return a\n", "return a + 5\n")))
+    (mutation, edited) = (next(each for each in mutations(made) if each.before == "a + 1") for made in (first, second))
+    tests = ["tests/test_machine_mutants.py::test_events_are_read_from_the_end"]
+    path = tmp_path / "verdicts.jsonl"
+    Verdicts(path).add(Verdict(mutation.name, "survived", mutation.digest, digest_of(tests)))
+    with path.open("a") as file:
+        file.write('{"name": "cut by a ki')
+    kept = Verdicts(path)
+    assert kept.of(mutation, tests).state == "survived"
+    assert kept.of(mutation, []) is None
+    assert kept.of(edited, tests) is None
+    Verdicts(path).add(Verdict(mutation.name, "killed", mutation.digest, digest_of(tests), by=tests[0]))
+
+
+def test_the_score_leaves_out_what_is_explained_and_the_page_says_all(tmp_path, monkeypatch):
+    made = list(mutations(Source("privacy/chain.py", TEXT)))[:4]
+    states = ("killed", "survived", "uncovered", "survived")
+    known = [(each, Verdict(each.name, state, "", "")) for each, state in zip(made, states, strict=True)]
+    explained = tmp_path / "explained.json"
+    explained.write_text(json.dumps({made[3].name: "It only changes the speed.", made[0].name: "It is killed."}))
+    monkeypatch.setattr(scoring, "EXPLAINED", explained)
+    found = score(known)
+    assert [len(each) for each in (found.killed, found.alive, found.uncovered, found.explained)] == [1, 1, 1, 1]
+    assert found.words() == "33.3 %"
+    assert Score().words() == "-"
+    write_page({"privacy/chain.py": found}, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text()
+    assert "| ledger | 4 | 1 | 1 | 1 | 1 | 0 | 33.3 % |" in page
+    assert "It only changes the speed." in page
