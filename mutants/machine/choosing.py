@@ -27,18 +27,24 @@ class Killers:
 
 
 def ordered(mutation: Mutation, tests: Iterable[str], known: Coverage, killers: Sequence[str]) -> list[str]:
-    """Known killers, then by time. A test's further parameters count as slower, the module's own tests as quicker."""
+    """Known killers, then by time: further parameters of a test count as slower, tests of the module as quicker."""
     seconds = {test: known.alone(test) for test in tests}
-    stem = PurePath(mutation.file).stem
     rank: Counter[str] = Counter()
     costs: dict[str, float] = {}
     for test in sorted(seconds, key=lambda test: seconds[test]):
         function = test.partition("[")[0]
-        own = 0.3 if stem in PurePath(test.partition("::")[0]).stem else 1.0
-        costs[test] = (seconds[test] + 0.01) * (1 + 0.5 * rank[function]) * own
+        costs[test] = (seconds[test] + 0.01) * (1 + 0.5 * rank[function]) * _distance(mutation, test)
         rank[function] += 1
     first = [test for test in killers if test in costs]
     return first + sorted(costs.keys() - set(first), key=lambda test: costs[test])
+
+
+def _distance(mutation: Mutation, test: str) -> float:
+    """1, or less for a test in the module's own file or folder of tests."""
+    mirrored, file = PurePath("tests", mutation.file), PurePath(test.partition("::")[0])
+    if mirrored.stem in file.stem:
+        return 0.3
+    return 0.6 if mirrored.parent == file.parent else 1.0
 
 
 def within(tests: Sequence[str], known: Coverage, budget: float, files: int | None = None) -> list[str]:

@@ -20,7 +20,7 @@ def environment(**more: str) -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": path,
         "OMP_NUM_THREADS": "1",
-        "PYTHONDONTWRITEBYTECODE": "",
+        "CUDA_VISIBLE_DEVICES": "",  # a fork cannot use a device that the server has seen
         "HYPOTHESIS_PROFILE": PROFILE,
         **more,
     }

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Listener
@@ -78,7 +79,7 @@ def serve(address: str, work: Callable[[Job, Events], int]) -> None:
         print("ready", flush=True)
         while True:
             connection = listener.accept()
-            if os.fork() == 0:
+            if _forked() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 try:
                     connection.send(_supervised(connection.recv(), work))
@@ -90,7 +91,7 @@ def serve(address: str, work: Callable[[Job, Events], int]) -> None:
 def _supervised(job: Job, work: Callable[[Job, Events], int]) -> Outcome:
     folder = Path(tempfile.mkdtemp(prefix="mutate-"))
     events = Events(folder)
-    pid = os.fork()
+    pid = _forked()
     if pid == 0:
         code = 97
         try:
@@ -104,6 +105,12 @@ def _supervised(job: Job, work: Callable[[Job, Events], int]) -> Outcome:
     outcome = _outcome(code, events, seconds)
     shutil.rmtree(folder, ignore_errors=True)
     return outcome
+
+
+def _forked() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads, which here only wait
+        return os.fork()
 
 
 def _move_in(job: Job, folder: Path) -> None:

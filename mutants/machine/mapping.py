@@ -36,6 +36,7 @@ def update(out: Path, jobs: int) -> Coverage:
         trace(files, out / "trace", jobs)
         take_in(coverage, files, out / "trace")
         coverage.save(out / MAP)
+        shutil.rmtree(out / "trace")  # large
     return coverage
 
 

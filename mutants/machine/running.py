@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -104,7 +105,7 @@ class Judge:
         """
         known, budgets = self._coverage, self._budgets
         line = ordered(mutation, covering, known, self.killers.of(mutation))
-        if mutation.home == MODULE:
+        if mutation.home == MODULE or isinstance(mutation.statement, ast.FunctionDef):
             yield "cold", within(line, known, budgets.executing, _FILES)
             return
         first = within(line, known, budgets.executing)
