@@ -122,7 +122,7 @@ def _statement(place: Place, node: ast.AST) -> ast.stmt | None:
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
+    flat = " ".join(text.split()).replace('"', "'")  # versions of Python differ in which quotes they write
     if len(flat) <= _LONGEST:
         return flat
     return f"{flat[: _LONGEST - 12]}...{hashlib.sha256(flat.encode()).hexdigest()[:8]}"

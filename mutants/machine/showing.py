@@ -73,7 +73,7 @@ def by_group(scores: Mapping[str, Score]) -> dict[str, Score]:
 def show(scores: Mapping[str, Score], console: Console, *, quiet: bool = False) -> None:
     """A table, and below it every mutant that survived."""
     table = Table(title="Mutation by machine")
-    table.add_column("")
+    table.add_column("", min_width=26)
     for name in COLUMNS:
         table.add_column(name, justify="right")
     for name, score in (*scores.items(), *by_group(scores).items()):
