@@ -26,16 +26,16 @@ def main() -> int:
     """Read the arguments and do what they say."""
     given = _arguments()
     console = Console()
+    if given.command == "map":
+        known = mapping.update(given.out, given.jobs)
+        console.print(f"{len(known.seconds)} tests are mapped", highlight=False)
+        return 0
     made = {file: list(mutations(read(file))) for file in chosen(given.files)}
     if given.command == "plan":
         group = group_of()
         for file, all_of in made.items():
             console.print(f"{len(all_of):5}  {group[file]:12}  {file}", highlight=False)
         console.print(f"{sum(map(len, made.values())):5}  in all", highlight=False)
-        return 0
-    if given.command == "map":
-        known = mapping.update(given.out, given.jobs)
-        console.print(f"{len(known.seconds)} tests are mapped", highlight=False)
         return 0
     verdicts = Verdicts(given.out / "verdicts.jsonl")
     coverage = Coverage.load(given.out / mapping.MAP)

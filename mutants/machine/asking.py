@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -15,6 +16,12 @@ OPTIONS = (
     *QUIET,
     *("-s", "-p", "no:xdist", "-p", "no:randomly", "--tb=short"),
 )
+
+
+def _forget() -> None:
+    """No test is warned of what another has fitted, and no fixture is, which tests/conftest.py does not see to."""
+    if (warning := sys.modules.get("dpmac.estimators.warning")) is not None:
+        warning.forget()
 
 
 class Asking:
@@ -30,6 +37,7 @@ class Asking:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._events.say("running", nodeid)
+        _forget()
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, whatever it is doing
         signal.setitimer(signal.ITIMER_REAL, self._limits.get(nodeid, 60.0))
 

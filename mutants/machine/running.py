@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -115,17 +115,33 @@ class Judge:
         yield "cold", within(line, known, budgets.again, _FILES)
 
     def _ask(self, server: str, mutation: Mutation, tests: Sequence[str], text: str) -> Outcome:
-        """The outcome, but for failures of tests that fail without the mutant as well."""
-        while True:
-            usable = tuple((test, self._limit(test)) for test in tests if not self._baseline.known_bad(test))
-            if not usable:
-                return Outcome("passed")
-            outcome = self._sent(server, Job(module_of(mutation.file), text, usable))
+        """The outcome, but for failures that happen without the mutant as well."""
+        left = [(test, self._limit(test)) for test in tests if not self._baseline.known_bad(test)]
+        spent = 0.0
+        while left:
+            job = Job(module_of(mutation.file), text, tuple(left))
+            outcome = self._sent(server, job)
+            spent += outcome.seconds
             if outcome.state in ("passed", "not here"):
-                return outcome
-            test = _one_of(outcome.test, usable)
-            if self._baseline.sound(test, self._limit(test), lambda job: self._sent(server, job)):
-                return outcome if outcome.test else Outcome(outcome.state, test, outcome.words, outcome.seconds)
+                return replace(outcome, seconds=spent)
+            at = _index(outcome.test, left)
+            if self._is_noticed(server, job, at):
+                return replace(outcome, test=left[at][0], seconds=spent)
+            left = left[at + 1 :]
+        return Outcome("passed", seconds=spent)
+
+    def _is_noticed(self, server: str, job: Job, at: int) -> bool:
+        """Whether a failure is the mutant's doing: the test passes without it, and it did not fail for its order.
+
+        A test that came first needs no more than that. Any other one must fail by itself, too, or else pass without
+        the mutant after the very same tests.
+        """
+        test, limit = job.tests[at]
+        if not self._baseline.sound(test, limit, lambda plain: self._sent(server, plain)):
+            return False
+        if at == 0 or self._sent(server, replace(job, tests=job.tests[at : at + 1])).state != "passed":
+            return True
+        return self._sent(server, Job("", "", job.tests[: at + 1])).state == "passed"
 
     def _sent(self, server: str, job: Job) -> Outcome:
         return jobs.ask(str(self._where / server), job)
@@ -134,7 +150,9 @@ class Judge:
         return 20.0 + 10 * self._coverage.alone(test)
 
 
-def _one_of(failed: str, asked: Sequence[tuple[str, float]]) -> str:
-    """The test that failed; where a file could not even be imported, the first of those asked in it."""
+def _index(failed: str, asked: Sequence[tuple[str, float]]) -> int:
+    """Which test failed; where a file could not even be imported, the first of those asked in it."""
     names = [test for test, _ in asked]
-    return failed if failed in names else next((test for test in names if test.startswith(failed)), names[0])
+    if failed in names:
+        return names.index(failed)
+    return next((at for at, test in enumerate(names) if test.startswith(failed)), 0)
