@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from mutants.machine.coverage import Coverage
 from mutants.machine.mutation import Mutation
+from mutants.machine.wording import hits
 
 REMEMBERED = 6  # tests that have noticed other mutants of the same function, asked first
 
@@ -27,13 +28,17 @@ class Killers:
 
 
 def ordered(mutation: Mutation, tests: Iterable[str], known: Coverage, killers: Sequence[str]) -> list[str]:
-    """Known killers, then by time: further parameters of a test count as slower, tests of the module as quicker."""
+    """Known killers, then by time: further parameters of a test count as slower, tests of the module as quicker.
+
+    So do tests that name what is changed.
+    """
     seconds = {test: known.alone(test) for test in tests}
     rank: Counter[str] = Counter()
     costs: dict[str, float] = {}
     for test in sorted(seconds, key=lambda test: seconds[test]):
         function = test.partition("[")[0]
         costs[test] = (seconds[test] + 0.01) * (1 + 0.5 * rank[function]) * _distance(mutation, test)
+        costs[test] /= 1 + 2 * hits(mutation, test)
         rank[function] += 1
     first = [test for test in killers if test in costs]
     return first + sorted(costs.keys() - set(first), key=lambda test: costs[test])
