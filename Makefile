@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-long test-all lint types bench bench-tables bench-scale audit mutants fuzz durability reproduce docs clean
+.PHONY: help demo test test-long test-all lint types bench bench-tables bench-scale audit mutants mutate fuzz durability reproduce docs clean
 help:            ## list the targets
 	@awk -F ':.*## *' '/^[a-z-]+:.*##/ { printf "%-12s%s\n", $$1, $$2 }' Makefile
 
@@ -61,6 +61,9 @@ audit: $(VENV)/.installed ## try to prove the build's claims wrong: lower bounds
 
 mutants: $(VENV)/.installed-dev ## privacy bugs put into copies of the package, one at a time: the tests must notice each (a quarter of an hour; resumable)
 	$(BIN)/python -m mutants
+
+mutate: $(VENV)/.installed-dev ## every simple bug in every line that must be trusted, by machine: does a test notice? (an hour or two on 2 cores; resumable)
+	$(BIN)/python -m mutants.machine run
 
 fuzz: $(VENV)/.installed-dev ## odd inputs of all kinds: each succeeds or is refused in our words, and leaves nothing behind (CASES=10000 SEED=0; minutes; resumable)
 	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --cases $(or $(CASES),10000) --seed $(or $(SEED),0)

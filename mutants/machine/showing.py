@@ -1,0 +1,126 @@
+"""Scores and survivors for people: a table on the screen, and the page of the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from mutants.machine.mutation import Mutation
+from mutants.machine.scoring import Score, explanations
+from mutants.machine.targets import group_of
+from mutants.mutant import PACKAGE
+
+COLUMNS = ("mutants", "killed", "survived", "uncovered", "explained", "open", "score")
+PAGE = """# Mutation by machine: does a test look at every line?
+
+`make mutate` puts every simple bug, one at a time, into every line of the code that must be trusted: `<` for `<=`, `-`
+for `+`, a constant that is one more or twice as much, a condition that is always or never true, a statement, a `not` or
+a keyword argument that is forgotten, `max` for `min`, a wrong return value, a slice that is off by one. For each it
+runs the tests that execute that line, until one fails. A mutant that no test notices is a hole in the tests, unless it
+changes nothing that matters: then it is explained below, in one sentence. (The privacy bugs that people have made or
+could make are [another table](mutants.md).)
+
+    make mutate                                             # all of them; a stopped run goes on where it was
+    python -m mutants.machine run --files privacy/chain.py  # one file, or a group: --files ledger
+    python -m mutants.machine show --files ledger           # what survived, with the line that changes
+
+The score is killed / (all - explained). What stands here was written by
+`python -m mutants.machine show --markdown docs/results/machine.md`.
+
+{summary}
+
+## By group
+
+| group | {columns} |
+|---|{rule}|
+{groups}
+
+## By file
+
+| file | {columns} |
+|---|{rule}|
+{files}
+
+## Not noticed
+
+{survivors}
+
+## Explained
+
+{explained}
+"""
+
+
+def cells(score: Score) -> list[str]:
+    """The columns of a score."""
+    parts = (score.killed, score.alive, score.uncovered, score.explained, score.open)
+    return [str(score.total), *(str(len(part)) for part in parts), score.words()]
+
+
+def by_group(scores: Mapping[str, Score]) -> dict[str, Score]:
+    """The sum over each group's files, and over everything."""
+    found: dict[str, Score] = {}
+    group = group_of()
+    for file, score in scores.items():
+        found[group[file]] = found.get(group[file], Score()) + score
+    found["all"] = sum(scores.values(), Score())
+    return found
+
+
+def show(scores: Mapping[str, Score], console: Console, *, quiet: bool = False) -> None:
+    """A table, and below it every mutant that survived."""
+    table = Table(title="Mutation by machine")
+    table.add_column("", min_width=26)
+    for name in COLUMNS:
+        table.add_column(name, justify="right")
+    for name, score in (*scores.items(), *by_group(scores).items()):
+        table.add_row(name, *cells(score), style="" if name.endswith(".py") else "bold")
+    if not quiet:
+        for mutation in (each for score in scores.values() for each in score.survivors):
+            describe(mutation, console)
+    console.print(table)
+
+
+def describe(mutation: Mutation, console: Console) -> None:
+    """Where it is, and the line that changes."""
+    old, new = mutation.lines()
+    place = f"{PACKAGE / mutation.file}:{mutation.line}"
+    text = f"{mutation.key}  {place}  {mutation.function}  {mutation.operator}\n    - {old}\n    + {new}"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def write_page(scores: Mapping[str, Score], path: Path) -> None:
+    """The page of the documentation."""
+    total = by_group(scores)["all"]
+    reasons = explanations()
+    summary = (
+        f"{total.total} mutants: {len(total.killed)} killed, {len(total.survivors)} not noticed, "
+        f"{len(total.explained)} explained, {len(total.open)} not asked yet. Score: {total.words()}."
+    )
+    survivors = [f"- {_line(mutation)}" for score in scores.values() for mutation in score.survivors]
+    explained = [
+        f"- {_line(mutation)}: {reasons[mutation.name]}" for score in scores.values() for mutation in score.explained
+    ]
+    page = PAGE.format(
+        summary=summary,
+        columns=" | ".join(COLUMNS),
+        rule="|".join("--:" for _ in COLUMNS),
+        groups="\n".join(f"| {name} | {' | '.join(cells(score))} |" for name, score in by_group(scores).items()),
+        files="\n".join(f"| `{name}` | {' | '.join(cells(score))} |" for name, score in scores.items()),
+        survivors="\n".join(survivors) or "None.",
+        explained="\n".join(explained) or "None.",
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+
+
+def _line(mutation: Mutation) -> str:
+    """A mutant in a list; no line number, which would change with the next edit."""
+    return f"`{mutation.file}`, `{mutation.function}`: {_code(mutation.before)} becomes {_code(mutation.after)}"
+
+
+def _code(text: str) -> str:
+    return f"``{text}``" if "`" in text else f"`{text}`"

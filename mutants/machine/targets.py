@@ -1,0 +1,57 @@
+"""The files that are mutated, in groups: what the guarantee lists, and what else can make a statement wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+
+from mutants.mutant import PACKAGE, ROOT
+
+# Files are under src/dpmac. What docs/guarantee.md lists and no group names is of the group "argument".
+_NAMED = {
+    "ledger": ("privacy/ledger.py", "privacy/entry.py", "privacy/chain.py", "privacy/witness.py", "files.py"),
+    "account": (
+        *("privacy/accounting.py", "privacy/losses.py", "privacy/plan.py", "privacy/search.py"),
+        *("privacy/statement.py", "checks.py"),
+    ),
+    "provenance": ("privacy/origin.py", "privacy/mixing.py", "training/learned.py", "saving/states.py"),
+    "processes": ("privacy/world.py", "training/distributed.py", "training/apart.py", "training/following.py"),
+    "training": ("training/step.py", "training/checkpoint.py", "training/course.py", "training/afterwards.py"),
+    "estimators": (
+        *("estimators/budget.py", "estimators/guarantee.py", "estimators/sharing.py", "estimators/base.py"),
+        "tables/estimate.py",
+    ),
+    "command line": (
+        *("cli/budget.py", "cli/training.py", "cli/jobs.py", "cli/resume.py", "cli/schema.py", "cli/ledger.py"),
+        *("cli/several.py", "cli/train.py"),
+    ),
+}
+
+
+def listed() -> list[str]:
+    """The files in the table of docs/guarantee.md."""
+    page = (ROOT / "docs" / "guarantee.md").read_text(encoding="utf-8")
+    section = page.split("## Read these files to trust it")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    return [file for row in rows for file in re.findall(r"`([a-z_/]+\.py)`", row)]
+
+
+def groups() -> dict[str, list[str]]:
+    """Every group's files that are there, "argument" first."""
+    named = {file for files in _NAMED.values() for file in files}
+    all_of = {"argument": [file for file in listed() if file not in named], **_NAMED}
+    return {group: [file for file in files if (ROOT / PACKAGE / file).is_file()] for group, files in all_of.items()}
+
+
+def group_of() -> dict[str, str]:
+    """The group of every file."""
+    return {file: group for group, files in groups().items() for file in files}
+
+
+def chosen(patterns: list[str] | None) -> Iterator[str]:
+    """The files that fit one of the patterns (``privacy/*``, or a group's name); all files if there are none."""
+    for group, files in groups().items():
+        for file in files:
+            if not patterns or any(pattern == group or fnmatch(file, pattern) for pattern in patterns):
+                yield file
