@@ -18,12 +18,13 @@ from mutants.rooms import (
     randomness,
     sampling,
     saying,
+    spending,
     together,
     training,
 )
 
 ROOMS = (
     *(sampling, counts, private_code, parts, alike, bounds, door, noise, randomness),
-    *(ledger, provenance, accounting, methods, training, together, estimators, saying),
+    *(ledger, provenance, accounting, methods, training, together, estimators, saying, spending),
 )
 MUTANTS = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

@@ -26,7 +26,7 @@ def eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
     fine = tamed(matrix)
     try:
         values, vectors = torch.linalg.eigh(fine)
-    except torch.linalg.LinAlgError:  # the quick algorithm did not converge: a slower one does
+    except RuntimeError:  # torch.linalg.LinAlgError: the quick algorithm did not converge: a slower one does
         values, vectors = _slower(fine)
     return values, vectors
 
@@ -47,6 +47,7 @@ def cholesky(matrix: Tensor, level: Tensor) -> Tensor:
     """
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     while True:
+        factor: Tensor
         factor, failed = torch.linalg.cholesky_ex(matrix + level * eye)
         if not bool(failed.any()):
             return factor

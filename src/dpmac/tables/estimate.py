@@ -91,7 +91,7 @@ class PrivateRanges:
         return Query(RANGES, tuple(Partition(name, _SHAPE, scale) for name in names), parts)
 
     def read(self, counts: Sequence[float], columns: int) -> Found:
-        """The range that noisy ``counts``, one of ``columns`` histograms, speak for. Post-processing, of any numbers."""
+        """The range that noisy ``counts``, one of ``columns`` histograms, speak for; post-processing of any."""
         counts = [min(max(count, -_MOST), _MOST) for count in counts]
         tries = columns * sum(math.ceil(BINS / width) for width in WIDTHS)
         deviation = self.noise_multiplier * math.sqrt(columns) / (1.0 - SLACK)
