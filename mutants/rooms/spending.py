@@ -10,7 +10,7 @@ RELEASED = "tests/mac/test_released.py"
 MUTANTS = (
     Mutant(
         "negative-trace-ends-a-fit",
-        "Where noise has made the trace of the second moments negative, the closed form ends after two of three releases.",
+        "Where noise makes the trace of the second moments negative, the closed form ends after two of three releases.",
         "A sum of squares is positive, and a clamp keeps the division from failing.",
         "methods/closed_form.py",
         "        share = kept / whole if kept > 0.0 and whole > 0.0 else 0.0\n",
@@ -64,7 +64,7 @@ MUTANTS = (
     ),
     Mutant(
         "nothing-was-spent-after-all",
-        "A bad argument that is found when releases were made ends with the exit code that says that nothing was spent.",
+        "A bad argument that is found when releases were made ends with the code that says that nothing was spent.",
         "Arguments are checked first.",
         "cli/training.py",
         "        if spent and known is not None and known[0] == NOTHING_SPENT:\n",
@@ -85,8 +85,8 @@ MUTANTS = (
         "A metric of the user's own that fails is found after the first epoch, which is paid for.",
         "It is called when it is needed.",
         "training/trainer.py",
-        "        self._metrics(copy.deepcopy(self.network))  # what is wrong with it is said now, and not when an epoch is paid\n",
-        "",
+        "        self._metrics(copy.deepcopy(self.network))",
+        "        copy.deepcopy(self.network)",
         ("tests/training/test_trainer.py::test_a_metric_that_fails_is_found_before_anything_is_spent",),
     ),
 )

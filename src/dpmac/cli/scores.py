@@ -44,7 +44,7 @@ def check_scored(schema: Schema, table: Any, file: str) -> None:
 
 
 def evaluation_of(estimator: Any, schema: Schema, table: Any, file: str, *, public: bool) -> dict[str, Any]:
-    """Scores on the rows of a table; ``public`` is whether the user calls them so. One that is not finite is left out."""
+    """Scores on the rows of a table, those that are finite; ``public`` is whether the user calls the rows so."""
     check_scored(schema, table, file)
     found: dict[str, Any] = {"rows": rows_in(table), "public": public, "file": file}
     if schema.task == "classification":
