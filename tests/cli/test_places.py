@@ -60,6 +60,7 @@ IN_THE_WAY = [
     (["--out", "run", "--purpose", "a\nb"], "a line break or a control character"),
     (["--out", "run", "--data-set", "x" * 300], "give a name of at most"),
     (["--out", "run", "--threads", "0"], "give a number of threads"),
+    (["--out", "run", "--threads", "1000000000"], "give a number of threads"),
     (["--out", "run", "--seed", "-1"], "give None or a whole number"),
 ]
 

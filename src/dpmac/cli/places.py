@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dpmac.checks import ArgumentError
+from dpmac.checks import ArgumentError, check_utf8
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB
 
@@ -57,10 +57,7 @@ def check_places(
 
 def check_text(option: str, text: str, longest: int | None = None) -> None:
     """Raise unless a text can be written into any file and shown on any line."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ArgumentError(option, text, "this is not UTF-8 text, which files and reports are: rename it") from None
+    check_utf8(option, text)
     if any(unicodedata.category(letter) == "Cc" for letter in text):
         raise ArgumentError(option, text, "there is a line break or a control character in it: leave it out")
     if longest is not None and len(text) > longest:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from dpmac.cells import flat
-from dpmac.checks import ArgumentError, number
+from dpmac.checks import ArgumentError, check_utf8, number
 from dpmac.nets import Network
 from dpmac.tables import Category
 from dpmac.tables.coding import cells_of, distinct
@@ -98,6 +98,7 @@ def encoded(y: Array, known: Sequence[Any] | None) -> tuple[Array, Tensor]:
     """The classes, sorted, and each label's place among them; ``known`` are the classes, where they are public."""
     found, places = np.unique(y, return_inverse=True)
     classes = found if known is None else np.unique(_listed(known))
+    _check_kept("y" if known is None else "classes", classes)
     strange = np.setdiff1d(found, classes)
     if len(strange):
         raise ArgumentError("y", strange[0], f"this label is not among classes={classes.tolist()}")
@@ -115,6 +116,15 @@ def _listed(known: Any) -> Array:
         fix = "list the labels of the classes, all numbers or all texts"
         raise ArgumentError("classes", known, fix) from None
     return names
+
+
+def _check_kept(name: str, classes: Array) -> None:
+    """Raise for classes that no file could keep: a model that cannot be saved is not paid for."""
+    if classes.dtype.kind == "f" and classes.dtype.itemsize > 8:
+        raise ArgumentError(name, classes.dtype, "labels in this precision cannot be kept in a file: give float64")
+    for label in classes.tolist():
+        if isinstance(label, str):
+            check_utf8(name, label)
 
 
 def encoded_by_schema(column: Category, y: Array) -> tuple[Array, Tensor]:
@@ -149,6 +159,7 @@ def names_of_labels(labels: int, known: Sequence[Any] | None) -> Array:
     if known is None:
         return np.arange(labels)
     names = _listed(known)
+    _check_kept("classes", names)
     if names.shape != (labels,) or len(np.unique(names)) < labels:
         raise ArgumentError("classes", known, f"y has {labels} labels a row: name each of them, or leave classes out")
     return names

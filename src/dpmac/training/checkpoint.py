@@ -73,7 +73,11 @@ class Checkpoints:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Inside, no other process trains with this checkpoint; one that would is refused before it spends."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            fix = f"no folder can be made there ({error.strerror}): give the path of one, or of a new one"
+            raise ArgumentError("checkpoint", str(self.folder), fix) from None
         with alone_with(self.folder, "checkpoint"):
             try:
                 yield
