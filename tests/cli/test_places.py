@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -262,6 +263,7 @@ def test_a_file_that_somebody_puts_into_the_folder_does_not_stop_the_model_from_
         (new_hospital / "run" / "notes.txt").touch()
 
     monkeypatch.setattr(training, "_fit", disturbed)
+    monkeypatch.setattr(tempfile, "tempdir", str(new_hospital))
     done = run(*TRAIN, *FAST, "--out", "run", "--ledger", "book", "--json")
     assert "is written to" in done.err
     dpmac.load(done.json()["run"])
