@@ -7,12 +7,13 @@
     work         = batch / (processes x rate_rows)            a process's share of a step
     draw         = batch / (processes x draw_rate)            a Poisson sample, by the gaps between its rows
     fetch        = batch / (processes x fetch_rate)           the next sample, read ahead during the work
-    sums         = 2 x 8 x parameters / bandwidth             to the leader, and its answer back, in float64
+    sums         = processes x 8 x parameters / bandwidth     the others' to the leader, its answer back, in float64
     words        = messages x latency x log2(processes)       what processes say to each other
     noise        = parameters / noise_rate                    drawn by the leader alone, while the others wait
 
-sums, words and noise do not shrink as processes are added: they are the floor of a step. sums, words are 0 with one
-process. What is left out: starting, the noise's calibration, evaluating, and processes of different speed.
+words and noise do not shrink as processes are added, and sums grow: the leader takes each process' by itself, to look
+at them. sums, words are 0 with one process. What is left out: starting, the noise's calibration, evaluating, and
+processes of different speed.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def projected(
         work=batch / (processes * rate_rows),
         draw=batch / (processes * draw_rate),
         fetch=None if fetch_rate is None else batch / (processes * fetch_rate),
-        sums=0.0 if alone else 2 * FLOAT64 * parameters / bandwidth,
+        sums=0.0 if alone else processes * FLOAT64 * parameters / bandwidth,
         words=messages * latency * math.log2(processes),
         noise=parameters / noise_rate,
         steps=steps,

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[1]
 # --- rooms ------------------------------------------------------------------------------------------------------------
 
 FLOORS = [
-    {"checks", "cells", "files", "randomness"},
+    {"checks", "cells", "files", "limits", "randomness"},
     {"privacy", "nets"},
     {"mac", "analytic", "tables"},
     {"methods"},

@@ -9,6 +9,7 @@ from mutants.rooms import (
     counts,
     door,
     estimators,
+    files,
     ledger,
     methods,
     noise,
@@ -25,6 +26,6 @@ from mutants.rooms import (
 
 ROOMS = (
     *(sampling, counts, private_code, parts, alike, bounds, door, noise, randomness),
-    *(ledger, provenance, accounting, methods, training, together, estimators, saying, spending),
+    *(ledger, provenance, accounting, methods, training, together, estimators, files, saying, spending),
 )
 MUTANTS = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

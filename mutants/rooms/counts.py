@@ -33,8 +33,8 @@ MUTANTS = (
         "The room says how much wider the noise must be, and the release does not ask.",
         "Half of 1 %.",
         "privacy/door.py",
-        "grid = Grid.of(sigma * rooms[0].widening, query.partitions, most)",
-        "grid = Grid.of(sigma, query.partitions, most)",
+        "grid = Grid.of(sigma * rooms[0].widening, query.partitions, sum(most))",
+        "grid = Grid.of(sigma, query.partitions, sum(most))",
         (f"{ROOM}::test_the_release_asks_for_the_wider_noise",),
     ),
     Mutant(

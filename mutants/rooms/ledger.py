@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 LEDGER, CHAIN = "tests/privacy/test_ledger.py", "tests/privacy/test_chain.py"
+BEGINS = "tests/privacy/test_file_begins_with_a_release.py"
 OVERFLOW, DISK = "tests/privacy/test_overflow.py", "tests/privacy/test_on_the_disk.py"
 
 MUTANTS = (
@@ -91,20 +92,110 @@ MUTANTS = (
     ),
     Mutant(
         "ledger-overwritten",
-        "A new ledger at an old one's path writes over it.",
-        "Mode 'w' in place of 'x'.",
+        "A new ledger begins at an old one's path.",
+        "Whoever makes a file may write it.",
         "privacy/chain.py",
-        'path.open("xb", buffering=0)',
-        'path.open("wb", buffering=0)',
+        "        if _held(path):\n",
+        "        if False:\n",
         (f"{LEDGER}::test_an_old_file_is_never_overwritten",),
+    ),
+    Mutant(
+        "first-line-over-anothers",
+        "Of two that begin one ledger, the second writes over the first one's releases.",
+        "A file that was not there when it was looked for is not there now.",
+        "privacy/chain.py",
+        "if size != self._size or not",
+        "if (size != self._size and self.begun) or not",
+        (f"{BEGINS}::test_of_two_that_begin_the_same_file_the_second_is_refused_and_the_firsts_payment_stays",),
+    ),
+    Mutant(
+        "replaced-file-written-to",
+        "A file that was replaced while its lock was waited for takes a payment that nobody will read.",
+        "The lock was held, was it not?",
+        "privacy/chain.py",
+        " or not os.path.samestat(os.fstat(opened), os.stat(self.path))",
+        "",
+        (f"{BEGINS}::test_a_file_that_was_replaced_while_its_lock_was_waited_for_is_not_written_to",),
+    ),
+    Mutant(
+        "renewed-without-a-lock",
+        "A ledger of version 0.1 is renewed while another process writes to it, whose line is then lost.",
+        "It is only read, and replaced as a whole.",
+        "privacy/chain.py",
+        "        with self._alone():\n            _, lines",
+        "        if True:\n            _, lines",
+        (f"{BEGINS}::test_a_file_is_not_renewed_while_another_process_writes_to_it",),
+    ),
+    Mutant(
+        "empty-file-unlinked",
+        "An empty file, which another process has just made for its first release, is taken away from it.",
+        "It holds nothing.",
+        "privacy/ledger.py",
+        "                return cls(where, data_set)\n        found",
+        "                Path(where).unlink(missing_ok=True)\n"
+        "                return cls(where, data_set)\n        found",
+        (f"{BEGINS}::test_an_empty_file_is_begun_in_place",),
+    ),
+    Mutant(
+        "dates-to-the-second",
+        "A ledger says to the second when it was begun and when a release was made: how long one person's rows took.",
+        "More digits are more information.",
+        "privacy/ledger.py",
+        "datetime.now(UTC).date().isoformat()",
+        'datetime.now(UTC).isoformat(timespec="seconds")',
+        (f"{BEGINS}::test_a_ledger_has_no_time_finer_than_a_day",),
+    ),
+    Mutant(
+        "copies-keep-seconds",
+        "A model's folder has the times of an older ledger's releases to the second.",
+        "A copy is a copy.",
+        "privacy/entry.py",
+        '"date": self.date[:_DAY]}',
+        '"date": self.date}',
+        (f"{BEGINS}::test_a_copy_of_an_older_ledger_has_days_too_and_is_the_same_ledger",),
+    ),
+    Mutant(
+        "estimate-removes-the-ledger",
+        "An interrupted `schema estimate` removes the ledger that it began, and others' payments with it.",
+        "Nothing was spent, so nothing should be left behind.",
+        "cli/schema.py",
+        '    with book.noting(purpose="ranges of columns", model=""):\n',
+        '    with _removed_again(book, ledger), book.noting(purpose="ranges of columns", model=""):\n',
+        ("tests/cli/test_schema_command.py::test_an_estimate_that_is_interrupted_leaves_what_others_have_paid",),
+        also=(
+            (
+                "def _guessed(",
+                "from contextlib import contextmanager\n\n\n@contextmanager\ndef _removed_again(book, ledger):\n"
+                "    try:\n        yield\n    except BaseException:\n        if len(book) == 0:\n"
+                "            ledger.unlink(missing_ok=True)\n        raise\n\n\ndef _guessed(",
+            ),
+        ),
+    ),
+    Mutant(
+        "threads-find-the-same-room",
+        "Threads that share a ledger all ask whether a total has room before any of them has spent.",
+        "Every fit asks before it begins.",
+        "estimators/budget.py",
+        "with self.ledger.alone() if isinstance(self.ledger, Ledger) else nullcontext():",
+        "with nullcontext():",
+        ("tests/estimators/test_shared_ledgers.py::test_threads_that_share_a_ledger_do_not_exceed_its_total",),
+    ),
+    Mutant(
+        "notes-of-all-threads",
+        "What one thread notes (the run) is written with another thread's releases.",
+        "One ledger, one state.",
+        "privacy/ledger.py",
+        "for thread in (self._first_thread, threading.get_ident()))",
+        "for thread in (self._first_thread, max(self._noted, default=0)))",
+        (f"{BEGINS}::test_what_a_thread_notes_is_of_its_own_releases",),
     ),
     Mutant(
         "two-writers",
         "Two processes append to one ledger, each without the other's releases.",
         "Appending to a file needs no look at it.",
         "privacy/chain.py",
-        "if handle.seek(0, os.SEEK_END) != self._size:",
-        "if handle.seek(0, os.SEEK_END) < 0:",
+        "if size != self._size or not",
+        "if not",
         (f"{LEDGER}::test_a_ledger_has_one_writer",),
     ),
     Mutant(

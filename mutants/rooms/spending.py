@@ -49,8 +49,9 @@ MUTANTS = (
         "A folder's name is tried, but not the longer one under which it is written: nothing can be saved.",
         "What can be made can be renamed.",
         "cli/places.py",
-        '            _try_name(where.with_name(f".{where.name}.{PID}.99.part"))\n',
-        "",
+        '        with _told("--out", folder), whole_folder(where) as beside:\n'
+        "            (beside / JOB).write_bytes(TRIAL)\n",
+        '        with _told("--out", folder):\n            where.mkdir(parents=True)\n',
         (f"{PLACES}::test_what_is_in_the_way_is_found_before_anything_is_spent",),
     ),
     Mutant(

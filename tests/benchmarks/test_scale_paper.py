@@ -36,21 +36,24 @@ def test_every_term_by_hand():
     found = projected(**GIVEN, **LINE, **rates, processes=4, fetch_rate=50.0, messages=3)
     assert found.reading == 1e6 / 4e4
     assert (found.work, found.draw, found.fetch) == (2.5, 0.25, 5.0)
-    assert found.sums == pytest.approx(2 * 8 * 5000 / 1e6)
+    assert found.sums == pytest.approx(4 * 8 * 5000 / 1e6)
     assert (found.words, found.noise) == (3 * 0.25 * 2, 5.0)
-    assert found.step == pytest.approx(5.25 + 0.08 + 1.5 + 5.0)  # what is read ahead hides the work, or the other way
-    assert found.seconds == pytest.approx(25.0 + 10 * 11.83)
+    assert found.step == pytest.approx(5.25 + 0.16 + 1.5 + 5.0)  # what is read ahead hides the work, or the other way
+    assert found.seconds == pytest.approx(25.0 + 10 * 11.91)
     in_memory = projected(**GIVEN, **LINE, **rates, processes=4, messages=3)
-    assert in_memory.step == pytest.approx(2.5 + 0.25 + 0.08 + 1.5 + 5.0)  # nothing is drawn ahead there
+    assert in_memory.step == pytest.approx(2.5 + 0.25 + 0.16 + 1.5 + 5.0)  # nothing is drawn ahead there
 
 
 def test_more_processes_shrink_a_step_to_its_floor_only():
     from scale_paper import projected
 
     line = {"bandwidth": 1e6, "latency": 0.0}
-    steps = [projected(**GIVEN, **line, processes=p, noise_rate=1e4).step for p in (1, 2, 64, 10**9)]
-    assert steps == sorted(steps, reverse=True)
-    assert steps[-1] == pytest.approx(0.08 + 0.5, abs=1e-6)
+    steps = [projected(**GIVEN, **line, processes=p, noise_rate=1e4) for p in (1, 2, 64, 10**9)]
+    floors = [0.5 + one.sums for one in steps]
+    assert [one.step - floor for one, floor in zip(steps, floors, strict=True)] == pytest.approx(
+        [10, 5, 10 / 64, 0], abs=1e-6
+    )
+    assert [one.sums for one in steps] == pytest.approx([0.0, 0.08, 64 * 0.04, 4e7])  # the leader takes each by itself
 
 
 def test_parameters_are_those_of_a_network():

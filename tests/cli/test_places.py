@@ -45,8 +45,8 @@ IN_THE_WAY = [
     (["--out", "/proc/run"], "nothing can be written in /proc"),
     (["--out", "run", "--ledger", "/proc/x.ledger"], "nothing can be written in /proc"),
     (["--out", "x" * 254], "File name too long"),
-    (["--out", "x" * 241], "File name too long"),  # it is made under a longer name beside its place
-    (["--out", "run", "--ledger", "x" * 251], "File name too long"),  # as is its witness
+    (["--out", "x" * 217], "File name too long"),  # it is made under a longer name beside its place
+    (["--out", "run", "--ledger", "x" * 212], "File name too long"),  # as is a ledger's witness
     (["--out", "run", "--ledger", "é" * 126], "File name too long"),
     (["--out", "/".join(["y" * 250] * 17) + "/run"], "File name too long"),
     (["--out", "nowhere/../run"], "with .. in it"),

@@ -14,6 +14,7 @@ import pytest
 import dpmac
 from cli.commands import lines_of, wait_for
 from dpmac.cli.jobs import Job
+from dpmac.files import part_of
 from tests.cli.test_interruptions import begun
 
 
@@ -111,13 +112,16 @@ def test_a_run_that_was_killed_before_it_had_tidied_up_is_tidied(killed, run):
     run("resume", "run", "--quiet")
     (killed / "run" / "job.json").write_text("{}")
     (killed / "run" / "checkpoint").mkdir()
-    (killed / ".run.1.0.part").mkdir()
+    left, others = part_of(killed / "run"), part_of(killed / "run.b")
+    left.mkdir()
+    others.mkdir()  # of the run "run.b", which may be writing now
     done = run("resume", "run")
     assert done.code == 0
     assert "is finished" in done.err
     assert not (killed / "run" / "job.json").exists()
     assert not (killed / "run" / "checkpoint").exists()
-    assert not (killed / ".run.1.0.part").exists()
+    assert not left.exists()
+    assert others.exists()
 
 
 @pytest.mark.parametrize(

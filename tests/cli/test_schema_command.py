@@ -111,3 +111,20 @@ def test_a_wrong_estimate_spends_nothing(words, message, new_hospital, run):
     assert message in done.err
     assert done.err.count("\n") == 1
     assert not (new_hospital / "book.ledger").exists()
+
+
+def test_an_estimate_that_is_interrupted_leaves_what_others_have_paid(new_hospital, run, monkeypatch):
+    """Found in an attack: it had begun the ledger, so it removed it, with six releases of another process in it."""
+    from dpmac.privacy.ledger import Entry
+    from dpmac.tables import estimate
+
+    def interrupted(*_, **__):
+        other = Ledger.at(new_hospital / "book.ledger")
+        for _ in range(6):
+            other.append(Entry("training step", 1.0, 0.5))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(estimate, "estimated_columns", interrupted)
+    words = ["schema", "estimate", "patients.csv", "--schema", "half-done.json", "--ledger", "book.ledger"]
+    assert run(*words, "--epsilon", "1").code == 130
+    assert len(Ledger.read(new_hospital / "book.ledger")) == 6

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dpmac
+from dpmac import DPMACClassifier, Schema
 from dpmac.cli import places
 from dpmac.privacy import Ledger
+from dpmac.tables import Category, Number
+from dpmac.tables.files import csv_text
 
 TRAIN = ["train", "patients.csv", "--schema", "patients.schema.json", "--epsilon", "1", "--out", "run"]
 
@@ -55,6 +60,27 @@ def test_predictions_are_the_models_own(adult, run, tmp_path):
     assert list(table_of(tmp_path / "p.csv")) == ["prediction", "p_<=50K", "p_>50K"]
     shown = run("predict", adult.run, adult.folder / "test.csv")
     assert shown.out == (tmp_path / "p.csv").read_text()
+
+
+def test_predictions_hold_no_formula_of_a_spreadsheet(run, tmp_path):
+    labels, ids = ["=1+1", "-1"] * 20, ["@SUM(A1)", "-7", "+cmd", "a"] * 10
+    schema = Schema({"a": Number(0, 1), "y": Category(["=1+1", "-1"])}, target="y")
+    table = {"a": [0.0, 1.0] * 20, "y": labels}
+    DPMACClassifier((2,), schema=schema, epochs=2, epsilon=math.inf, progress=False).fit(table).save(tmp_path / "run")
+    (tmp_path / "rows.csv").write_text(csv_text({"=who": ids, "a": table["a"]}))
+    assert run("predict", "run", "rows.csv", "--id", "=who", "--out", "p.csv").code == 0
+    said = table_of(tmp_path / "p.csv")
+    assert list(said) == ["'=who", "prediction", "p_-1", "p_=1+1"]
+    assert said["'=who"] == ["'@SUM(A1)", "-7", "'+cmd", "a"] * 10
+    assert set(said["prediction"]) <= {"'=1+1", "-1"}
+    assert run("predict", "run", "rows.csv").out.splitlines()[0] == "prediction,p_-1,p_=1+1"
+
+
+def test_a_run_folder_names_no_place_on_this_machine(adult, run):
+    shutil.copytree(adult.run, "run")
+    assert run("report", "run").code == 0
+    for path in Path("run").iterdir():
+        assert str(adult.folder).encode() not in path.read_bytes(), path.name
 
 
 def test_scores_are_right_and_kept_only_of_public_rows(adult, run, tmp_path):

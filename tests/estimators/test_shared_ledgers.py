@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
-from patients import FEW, TABLE, UNSEEN, X, Y, labels_of, model, plain, small, watched
+from patients import FEATURES, FEW, TABLE, UNSEEN, X, Y, labels_of, model, plain, small, watched
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from dpmac import ArgumentError
+from dpmac import DPMACPCA, ArgumentError
 from dpmac.privacy import Ledger
+from dpmac.tables import Schema
+
+NO_TARGET = Schema(FEATURES)
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +128,51 @@ def test_total_epsilon_counts_the_calibration_too(private):
     with pytest.raises(ArgumentError, match="total_epsilon="):
         model(ledger=ledger, total_epsilon=between).fit(TABLE)
     assert len(ledger) == 0
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def in_threads(*fits):
+    """All at once; the errors that came of it."""
+    errors = []
+
+    def worked(fit):
+        try:
+            fit()
+        except ArgumentError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=worked, args=(fit,)) for fit in fits]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return errors
+
+
+@pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")
+@pytest.mark.parametrize("kind", ["trained", "released at once"])
+def test_threads_that_share_a_ledger_do_not_exceed_its_total(kind):
+    """Found in an attack: four threads all found room in a total of 1.2, and together spent 2.138."""
+    ledger = Ledger()
+    more = {"ledger": ledger, "epsilon": 1.0, "total_epsilon": 1.2}
+
+    def fit():
+        if kind == "trained":
+            small(**more, epochs=3).fit(FEW)
+        else:
+            DPMACPCA(1, schema=NO_TARGET, **more).fit(FEW)
+
+    errors = in_threads(fit, fit, fit, fit)
+    assert [error.name for error in errors] == ["total_epsilon"] * 3
+    assert 0.5 < ledger.epsilon(1e-4) <= 1.2
+
+
+@pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")
+def test_threads_that_share_a_ledger_and_fit_into_its_total_all_end_well():
+    ledger = Ledger()
+    models = [small(ledger=ledger, epsilon=0.3, total_epsilon=1.2, epochs=3) for _ in range(3)]
+    assert in_threads(*(lambda model=model: model.fit(FEW) for model in models)) == []
+    assert all(hasattr(model, "network_") for model in models)
+    assert len(ledger) == 9

@@ -11,7 +11,7 @@ from torch import nn
 from conftest import make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import Z_STEPS, FirstOrder, FixedPrediction
-from dpmac.methods import Calibration, ClosedForm, Gradients
+from dpmac.methods import Calibration, ClosedForm, Gradients, ResidualScale
 from dpmac.methods.ridge import linear_classifier
 from dpmac.nets import Activation, DenseNetwork, SoftmaxCrossEntropy
 from dpmac.nets.activations import TANH
@@ -155,6 +155,16 @@ def test_logits_for_a_calibration_through_a_front_of_ones_own(problem):
     with pytest.raises(ArgumentError, match=r"^logits=.*each other"):
         Calibration(1.0, 1).fit(table, lambda x: x[:, :3] - x[:, :3].mean(dim=0), SeededNoise(0), ledger)
     assert len(ledger) == 0
+
+
+def test_outputs_for_residuals_by_code_of_ones_own(problem):
+    table, ledger = PrivateRows(problem.x, problem.y), Ledger()
+    for mixing in (lambda x: x[:, :4] - x[:, :4].mean(dim=0), lambda x: x[:, :4].cumsum(dim=0)):
+        with pytest.raises(ArgumentError, match=r"^outputs=.*each other"):
+            ResidualScale(1.0).fit(table, mixing, SeededNoise(0), ledger)
+    assert len(ledger) == 0
+    ResidualScale(1.0).fit(table, lambda x: x[:, :4], SeededNoise(0), ledger)
+    assert len(ledger) == 1
 
 
 @pytest.mark.parametrize("bound", [name for name in BOUNDS if name not in ("none", "analytic")])

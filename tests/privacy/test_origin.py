@@ -199,7 +199,7 @@ def test_an_estimators_network_knows_its_calibration_and_a_loaded_one_its_folder
 def test_old_entries_without_a_run_are_told_apart_by_what_they_say():
     one, other = Ledger(), Ledger()
     for ledger in (one, other):
-        ledger._noted = {}
+        ledger._run = ""  # as older versions wrote
     one.append(Entry("mean", 1.0, 1.0))
     other.append(Entry("mean", 2.0, 1.0))
     assert Origin.of(one).within(one)

@@ -27,7 +27,7 @@ class OneOf(Alone):
     def everyone(self, mine):
         return [mine if place == self.rank else count for place, count in enumerate(SHARDS)]
 
-    def released(self, summed, paid, noted, partitions, about):
+    def released(self, summed, paid, noted, partitions, about, limits):
         sums, on_grid = summed(True)
         self.sent.append((sums, on_grid))
         return {p.name: total for p, total in zip(partitions, sums, strict=True)}

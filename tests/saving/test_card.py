@@ -8,6 +8,7 @@ import pytest
 from saved_models import GRADIENT, MAKERS, PRIVATE, made, rows
 
 from dpmac import DPMACClassifier, Schema
+from dpmac.estimators import Privacy
 from dpmac.saving.card import FILES, SEED
 from dpmac.saving.manifest import FILES as KNOWN
 from dpmac.tables import Category, Number
@@ -48,3 +49,42 @@ def test_names_from_a_table_cannot_break_the_card(tmp_path):
     assert "\n## c" not in text
     assert "and 22 more, in `schema.json`" in text
     assert all(line.count("`") % 2 == 0 for line in text.splitlines() if not line.startswith("```"))
+
+
+UGLY = "</h1><img src=x onerror=alert(1)> [click](http://evil) **b** & \n```\n\n# c <i>"
+
+
+def without_code(text):
+    """A card without its blocks and its spans of code: what is left is read as Markdown."""
+    text = re.sub(r"^(`{3,})text\n.*?^\1$", "", text, flags=re.M | re.S)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def test_what_a_user_calls_things_is_neither_markdown_nor_html(tmp_path):
+    schema = Schema({UGLY: Number(0, 1), "c": Category([UGLY, "x"]), "y": Category([UGLY, "b"])}, target="y", name=UGLY)
+    table = {UGLY: [0.5] * 40, "c": [UGLY, "x"] * 20, "y": [UGLY, "b"] * 20}
+    model = DPMACClassifier((2,), schema=schema, **GRADIENT)
+    model.fit(table)
+    model.privacy_ = Privacy(model.privacy_.ledger, model.privacy_.delta, (UGLY,))
+    text = (model.save(tmp_path / "<b> `run` ```") / "README.md").read_text()
+    plain = without_code(text)
+    for piece in ("<", "http", "**b**", "onerror"):
+        assert piece not in plain, piece
+    assert [line for line in plain.splitlines() if line.startswith("#")] == [
+        "# ",
+        "## What it guarantees",
+        "## What it takes and gives",
+        "## How to use it",
+        "## How it was trained",
+        "## What lies here",
+    ]
+
+
+def test_a_range_of_the_users_own_is_shown_as_code(tmp_path):
+    class Ugly(tuple):
+        def __repr__(self):
+            return UGLY
+
+    x = rows(30)
+    model = DPMACClassifier((2,), feature_range=Ugly((-1, 1)), **GRADIENT).fit(x, x[:, 0] > 0)
+    assert "<" not in without_code((model.save(tmp_path / "run") / "README.md").read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from saved_models import all_same, answers, made
 
 import dpmac
-from dpmac import ArgumentError
+from dpmac import ArgumentError, files
 from dpmac.saving import check_free, folder, writing
 from dpmac.saving.manifest import FILES
 
@@ -150,12 +151,13 @@ def stopping(left):
     raise KeyboardInterrupt
 
 
-def test_a_disk_that_is_really_full(tmp_path):
+def test_a_disk_that_is_really_full(tmp_path, monkeypatch):
     """/dev/full takes nothing: what is written there fails as on a full disk."""
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
+    monkeypatch.setattr(files, "created", lambda path: open("/dev/full", "wb"))  # noqa: SIM115
     with pytest.raises(OSError, match="No space left"):
-        writing.write_text(Path("/dev/full"), "x" * 10_000)
+        writing.write_text(tmp_path / "new", "x" * 10_000)
 
 
 def test_a_folder_below_a_file_is_an_error_of_the_system(tmp_path):
@@ -163,3 +165,14 @@ def test_a_folder_below_a_file_is_an_error_of_the_system(tmp_path):
     with pytest.raises(OSError, match="file"):
         made("strings")[0].save(tmp_path / "file" / "run")
     assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["table", "closed form of a table", "components"])
+def test_a_folder_tells_no_time_of_day(name, tmp_path):
+    """How long a fit took can depend on one person's rows, and a folder is published: days are all that it has."""
+    model, _ = made(name)
+    where = model.save(tmp_path / "run")
+    for path in where.iterdir():
+        if path.suffix != ".safetensors":
+            assert not re.search(r"\d\d:\d\d", path.read_text()), path.name
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", json.loads((where / "dpmac.json").read_text())["created"])

@@ -8,6 +8,7 @@ import math
 import sys
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from dpmac.checks import ArgumentError
 from dpmac.files import whole_file
 from dpmac.tables import Category, Number, Schema
-from dpmac.tables.files import csv_text, guessed_kind, need_columns, read_table, rows_in
+from dpmac.tables.files import csv_text, for_spreadsheets, guessed_kind, need_columns, read_table, rows_in
 
 CELLS = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufeff")).filter(
     lambda text: text and not text.isspace()
@@ -154,3 +155,26 @@ def test_a_file_is_there_whole_or_as_it_was(tmp_path):
     with whole_file(path) as handle:
         handle.write("after")
     assert path.read_text() == "after"
+
+
+SIGNS = ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", " =1", "\uff1d1"]
+FORMULAS = [*SIGNS, "-1_0", "+inf", "--1", "'=1", "''=1", "'-1"]
+NUMBERS = ["-1", "+5", "-1.5e-3", "-.5", -1, -0.5, np.float64(-2), np.int64(-3)]
+HARMLESS = [*NUMBERS, "a", "'a", "a=1", "1-2", "", True, None]
+
+
+def test_what_a_spreadsheet_would_compute_gets_an_apostrophe_and_numbers_none():
+    found = for_spreadsheets({"=id": FORMULAS, "p_-": [*HARMLESS[: len(FORMULAS)]]})
+    assert list(found) == ["'=id", "p_-"]
+    assert found["'=id"] == [f"'{text}" for text in FORMULAS]
+    assert for_spreadsheets({"a": HARMLESS})["a"] == HARMLESS
+
+
+@given(st.lists(st.text(st.sampled_from("'=+-@ \ta1."), max_size=4), unique=True))
+def test_no_two_texts_become_the_same_and_none_is_a_formula(texts):
+    found = for_spreadsheets({"a": texts})["a"]
+    assert len(set(found)) == len(texts)
+    for text, now in zip(texts, found, strict=True):
+        assert now in (text, f"'{text}")
+        if now[:1] in tuple("=+-@\t\r"):
+            float(now)

@@ -122,7 +122,7 @@ def test_a_full_disk_stops_a_training_before_it_is_paid_for_and_not_after(tmp_pa
     trainer, problem = trainer_of()
     with pytest.raises(OSError, match="No space"):
         trainer.fit(problem.x, problem.y, Ledger(tmp_path / "first"), Checkpoints(tmp_path / "kept", 0.0))
-    assert len(Ledger.load(tmp_path / "first")) == 0
+    assert not (tmp_path / "first").exists()
     written.clear()
     after = 1
     with pytest.warns(RuntimeWarning, match="could not be written"):

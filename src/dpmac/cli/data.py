@@ -114,17 +114,19 @@ def write(
     """
     from dpmac.checks import ArgumentError
     from dpmac.data import load_table
+    from dpmac.files import whole_file
     from dpmac.tables.files import csv_text
 
     with clear_errors():
         table = load_table()
     texts = {"people.csv": csv_text(table.train), "new-people.csv": csv_text(table.test)}
     for name in (*texts, "people.schema.json"):
-        if (folder / name).exists():
+        if (folder / name).exists() or (folder / name).is_symlink():
             raise ArgumentError("folder", str(folder / name), "it is there already: give another folder")
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        (folder / name).write_text(text, "utf-8")
+        with whole_file(folder / name) as handle:
+            handle.write(text)
         typer.echo(str(folder / name))
     table.schema.save(folder / "people.schema.json")
     typer.echo(str(folder / "people.schema.json"))

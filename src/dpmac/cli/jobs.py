@@ -105,10 +105,15 @@ class Job:
 
     @classmethod
     def load(cls, folder: Path) -> Job:
-        """Read ``job.json``; a ValueError names the file if it is damaged."""
+        """Read ``job.json``; a ValueError names the file if it is damaged, or if a file of the run is a link."""
+        from dpmac.limits import read_json
+
         path = folder / JOB
+        for own in (path, folder / OWN_LEDGER, folder / CHECKPOINT, *(folder / CHECKPOINT).glob("*")):
+            if own.is_symlink():
+                raise ValueError(f"{own} is a link: a run's folder holds its own files; copy what it points to")
         try:
-            raw = json.loads(path.read_text("utf-8"))
+            raw = read_json(path)
             # 0.2 knew rows alone, all of them in memory, and no date
             raw = {"groups": None, "max_rows": 4, "written": None, "memory": None, "scratch": None, **raw}
             if raw.pop("format") != FORMAT or set(raw) != {field.name for field in fields(cls)}:
@@ -119,7 +124,7 @@ class Job:
             return cls(**raw)
         except FileNotFoundError:
             raise
-        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise ValueError(f"{path}: damaged, or of another version ({error})") from None
 
     def read_schema(self) -> Schema:

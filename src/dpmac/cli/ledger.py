@@ -134,8 +134,8 @@ def _check_against(path: Path, book: Ledger, heads: list[str], against: str) -> 
             raise Failed(f"{path}: no release has the digest {against}: it is an older copy, or another ledger")
         return
     other = open_folder(against).ledger() if Path(against).is_dir() else _read(Path(against))
-    theirs = [entry.to_dict() for entry in other.entries]
-    if [entry.to_dict() for entry in book.entries[: len(theirs)]] != theirs:
+    theirs = [entry.published() for entry in other.entries]
+    if [entry.published() for entry in book.entries[: len(theirs)]] != theirs:
         held = f"it has {len(book):,} releases, and {against} {len(theirs):,}"
         raise Failed(f"{path} does not hold all of {against}: it is an older copy, or another ledger ({held})")
 

@@ -1,8 +1,8 @@
 """Every path of a training, tried before anything is spent: what cannot be written there, and what is in the way.
 
-Nothing is concluded from names. The run folder and the ledger are really made, under their own names and with the
-longest names that a training puts beside and into them, and removed again; while they are there, the system itself
-says which other paths lie in them (through links, relative paths, names that differ in case alone).
+Nothing is concluded from names. The run folder is really made, as a training makes it and with the longest names that
+are put beside and into it, and removed again; while it is there, the system itself says which other paths lie in it
+(through links, relative paths, names that differ in case alone). So is a file beside the ledger.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 from dpmac.checks import ArgumentError, check_utf8
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB
+from dpmac.files import created, part_of, whole_file
 
 ROOM = 32 * 2**20  # bytes that must be free where a model or a ledger is to be written
 TRIAL = b"." * 4096  # what is written to try a place
-PID = "9" * 7  # as long as a process' number may be, and none's
 LONGEST = 1000  # characters of a name or a purpose: it is written with every release
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -120,12 +120,11 @@ def tried_folder(folder: Path) -> Iterator[None]:
     try:
         with _told("--out", folder), whole_folder(where) as beside:
             (beside / JOB).write_bytes(TRIAL)
-            _try_name(where.with_name(f".{where.name}.{PID}.99.part"))
         try:
             with _told("--out", folder):
                 (where / CHECKPOINT).mkdir()
-                for name in (NAME, f".{NAME}.{PID}.part"):
-                    (where / CHECKPOINT / name).write_bytes(TRIAL)
+                with whole_file(where / CHECKPOINT / NAME, "wb") as handle:
+                    handle.write(TRIAL)
             yield
         finally:  # it is ours: somebody else's would have been an error above
             shutil.rmtree(where, ignore_errors=True)
@@ -175,29 +174,22 @@ def _check_scratch(scratch: Path) -> None:
 
 
 def _try_ledger(ledger: Path) -> None:
-    """Make a new ledger's file and those that may come to lie beside it, and remove them."""
-    from dpmac.privacy import witness
+    """Make a file beside a new ledger's place, under the longest name that comes to lie there, and remove it."""
+    from dpmac.privacy.witness import check_none, witness_of
 
-    witness.check_none(ledger)
-    place = ledger.absolute()
-    made, tried = _missing(place.parent), list[Path]()
-    names = (place.name, f"{place.name}.seen", f"{place.name}.{PID}.new")
+    with _told("--ledger", ledger):
+        check_none(ledger)
+    made = _missing(ledger.absolute().parent)
+    part = part_of(witness_of(ledger))
     try:
         with _told("--ledger", ledger):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            for path in map(place.with_name, names):
-                with suppress(FileExistsError), path.open("xb") as handle:
-                    tried.append(path)
-                    handle.write(TRIAL)
+            ledger.absolute().parent.mkdir(parents=True, exist_ok=True)
+            with created(part) as handle:
+                handle.write(TRIAL)
     finally:
-        for path in tried:
-            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
         _remove_empty(made)
-
-
-def _try_name(path: Path) -> None:
-    path.mkdir()
-    path.rmdir()
 
 
 def _lies_in(path: Path, folder: Path) -> bool:

@@ -27,6 +27,9 @@ def predict(
     [bold]prediction[/bold], and [bold]std[/bold], how far it is usually off. Of an autoencoder: the code of each row,
     and how badly the row comes back from it.
 
+    A text that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a carriage return) gets an
+    apostrophe before it; numbers stay as they are.
+
     Predicting spends nothing. What a model says of a person is as private as that person's row.
 
     [bold]Examples[/bold]
@@ -38,7 +41,7 @@ def predict(
     from dpmac.cli.scores import schema_of
     from dpmac.files import whole_file
     from dpmac.saving import load
-    from dpmac.tables.files import csv_text, need_columns, numbers_read, read_table
+    from dpmac.tables.files import csv_text, for_spreadsheets, need_columns, numbers_read, read_table
 
     if out is not None and out.exists() and not force:
         raise ArgumentError("--out", str(out), "this file exists: give another, or --force to write over it")
@@ -50,7 +53,7 @@ def predict(
     need_columns(file, table, [*schema.features, *(id_ or ())])
     found = predictions(estimator, numbers_read({name: table[name] for name in schema.features}, schema))
     ids = _ids(file, table, id_ or [], found)
-    text = csv_text({**ids, **found})
+    text = csv_text(for_spreadsheets({**ids, **found}))
     if out is None:
         sys.stdout.write(text)
         sys.stdout.flush()  # a full disk is noticed here

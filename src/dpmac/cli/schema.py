@@ -146,18 +146,11 @@ def estimate(
     table = open_table(file)
     need_columns(file, table, needed := [*open_, *filter(None, [groups])])
     chosen = safe_delta(max(counted(table, groups), 2)) if delta is None else delta
-    began = not ledger.exists()
     book = Ledger.at(ledger, data_set)
-    before = len(book)
-    try:
-        with book.noting(purpose="ranges of columns", model=""):
-            cells: Any = table.only(needed) if isinstance(table, Files) else {name: table[name] for name in needed}
-            source = noise_source(seed)
-            found, about = estimated_columns(cells, epsilon, chosen, {}, ledger=book, source=source, groups=groups)
-    except BaseException:
-        if began and len(book) == before:
-            ledger.unlink(missing_ok=True)
-        raise
+    with book.noting(purpose="ranges of columns", model=""):
+        cells: Any = table.only(needed) if isinstance(table, Files) else {name: table[name] for name in needed}
+        source = noise_source(seed)
+        found, about = estimated_columns(cells, epsilon, chosen, {}, ledger=book, source=source, groups=groups)
     for name, column in found.items():
         raw["columns"][name] = {**raw["columns"][name], **column.to_dict()}
     raw["about"] = "; ".join(filter(None, (raw.get("about"), about)))

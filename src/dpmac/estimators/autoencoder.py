@@ -15,13 +15,14 @@ from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, number
 from dpmac.estimators.base import PrivateEstimator
+from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.coder import ENDLESS, MEAN, Coder, Shares
 from dpmac.estimators.rows import Given
 from dpmac.mac import ZStep
 from dpmac.methods import ClosedForm, ClosedFormAutoencoder, DPMean
 from dpmac.methods.closed_form import LENGTH
 from dpmac.nets import LOSSES, Activation, Dense, Network
-from dpmac.privacy import Bound, Ledger, Plan, PrivateRows
+from dpmac.privacy import Bound, Ledger, Origin, Plan, PrivateRows
 from dpmac.privacy.groups import USUAL
 from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource
@@ -122,6 +123,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         self.method = method
         self.share = share
 
+    @alone_with_ledger
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACAutoencoder:  # noqa: ARG002 - scikit-learn's
         """Fit on ``X`` (rows, features). Everything is checked before any privacy is spent.
 
@@ -171,7 +173,8 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
             )
             return choices.fit(table, sigma / math.sqrt(rest), source, ledger)
 
-        return self._release(given, shares, make)
+        found, made_of = self._release(given, shares, make)
+        return replace(found, pca=replace(found.pca, origin=Origin.together(found.pca.origin, made_of)))
 
     # --- by gradients -------------------------------------------------------------------------------------------------
 
@@ -211,6 +214,9 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
             inputs: Tensor = self._halves()[1](codes.to(self.network_.device))
             return inputs
         return self.autoencoder_.decode(codes.to(self.autoencoder_.pca.components.device))
+
+    def _origin(self) -> Origin:
+        return self.network_.origin if self.autoencoder_ is None else self.autoencoder_.pca.origin
 
     @property
     def _n_features_out(self) -> int:

@@ -23,6 +23,7 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, chosen, integer
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.rows import Array, Given, OnRows
+from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, ZStep, cosine
 from dpmac.methods import Gradients
@@ -31,6 +32,7 @@ from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Origin, P
 from dpmac.privacy.door import MAX_ROWS
 from dpmac.privacy.groups import USUAL
 from dpmac.privacy.origin import check_origin
+from dpmac.privacy.outputs import remember
 from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import Schema
@@ -134,6 +136,7 @@ class PrivateEstimator(OnRows):
         plan = replace(own, before=found.mechanisms())
         front = self._front(x.shape[1])
         check_origin(found, plan.delta, schema=front)
+        before = stage_before(given.few, found, own.mechanisms(), plan.delta, self._world.leads)
         width = x.shape[1] if front is None else math.prod(front.shape_after(tuple(x.shape[1:])))
         bound = JointClip(usual.threshold) if self.bound is None else chosen("bound", self.bound, BOUNDS)
         if not hasattr(bound, "promise"):
@@ -172,11 +175,12 @@ class PrivateEstimator(OnRows):
                 micro_batch=self.micro_batch_size,
                 evaluate=evaluate,
                 on_step=on_step,
-                notes=notes,
+                notes=(*notes, *before.notes),
             )
             self.run_: Run = trainer.fit(table, ledger=ledger, checkpoints=checkpoints)
         book, seeded = self.run_.ledger, source.seeded
         self._after = Afterwards.of(book, checkpoints, plan.steps, seeded=seeded, world=self._world)
+        self._made_of = before.origin
         self.front_ = self.run_.front
         self.network_ = self.run_.model
         self.history_ = self.run_.history
@@ -210,7 +214,9 @@ class PrivateEstimator(OnRows):
         self._fitted()
 
     def _fitted(self) -> None:
-        """The end of a fit: nothing is left to go on with."""
+        """The end of a fit: nothing is left to go on with. What has made its rows has shaped the network, too."""
+        self.network_.origin = Origin.together(self.network_.origin, self._made_of)
+        del self._made_of
         checkpoints = self._written_here()
         if checkpoints is not None:
             checkpoints.finished()
@@ -240,6 +246,11 @@ class PrivateEstimator(OnRows):
         check_is_fitted(self, "network_")
         rows = self._raw(X)
         return torch.cat([self.run_.outputs(block).cpu() for block in torch.split(rows, _BLOCK)])
+
+    def _handed_out(self, values: Array) -> Array:
+        """Predictions, which are known again where another fit has them among its rows."""
+        remember(values, self.network_.origin)
+        return values
 
     def _hidden(self) -> tuple[int, ...] | None:
         """What was asked for; None leaves it to the rule."""

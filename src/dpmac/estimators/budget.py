@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -18,6 +20,23 @@ from dpmac.privacy.accounting import epsilon_of
 from dpmac.privacy.plan import check_delta
 from dpmac.privacy.world import ALONE, World
 from dpmac.training.defaults import safe_delta
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def alone_with_ledger(fit: Fit) -> Fit:
+    """A ``fit`` during which no other thread releases anything into the ledger it was given.
+
+    What it asked before it began, whether a total has room for it, would not stay true otherwise: several threads would
+    all find the same room, and all take it.
+    """
+
+    @functools.wraps(fit)
+    def fitted(self: Budgeted, *arguments: Any, **options: Any) -> Any:
+        with self.ledger.alone() if isinstance(self.ledger, Ledger) else nullcontext():
+            return fit(self, *arguments, **options)
+
+    return cast("Fit", fitted)
 
 
 class Budgeted(BaseEstimator):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, chosen
 from dpmac.estimators.base import Array, PrivateEstimator
+from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.labels import (
     CLASSES_NOTE,
     LabelsInFiles,
@@ -149,6 +150,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         self.calibrate = calibrate
         self.loss = loss
 
+    @alone_with_ledger
     def fit(
         self, X: Any, y: Any = None, public_validation: tuple[Any, Any] | None = None, groups: Any = None
     ) -> DPMACClassifier:
@@ -217,9 +219,8 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         weights: Tensor | None,
         done: Afterwards,
     ) -> None:
-        logits = table.behind(self.run_.outputs, room=MEMORY)  # once for all rounds
         self.calibration_ = calibration.fit(
-            logits,
+            table.behind(self.run_.outputs, room=MEMORY),  # once for all rounds
             torch.nn.Identity(),
             source,
             done.ledger,
@@ -259,14 +260,13 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         Of several labels one each: a label is on where its number is above 0.
         """
         u = self._outputs(X).numpy()
-        return u[:, 1] - u[:, 0] if self._indicator is None and len(self.classes_) == 2 else u
+        return self._handed_out(u[:, 1] - u[:, 0] if self._indicator is None and len(self.classes_) == 2 else u)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, in the order of ``classes_``; of several labels that each of them is on."""
         u = self._outputs(X)
         loss = LOSSES[self.loss if self._indicator is None else "multilabel"]
-        result: Array = loss.predict(u).numpy()
-        return result
+        return self._handed_out(loss.predict(u).numpy())
 
     def predict(self, X: Any) -> Array:
         """The likeliest class of each row; of several labels a matrix of 0 and 1, as ``fit`` took it."""

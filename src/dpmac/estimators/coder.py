@@ -16,10 +16,12 @@ from dpmac.checks import ArgumentError, integer
 from dpmac.estimators.arrays import exact_array
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.rows import Array, Given, OnRows
+from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.nets.fronts import Front, ToRange
-from dpmac.privacy import Ledger, Mechanism, PrivateRows, check_origin, origin_of
+from dpmac.privacy import Ledger, Mechanism, Origin, PrivateRows, check_origin
 from dpmac.privacy.accounting import calibrate
+from dpmac.privacy.outputs import remember
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import TableEncoder
 from dpmac.tables.decoder import cells_near, longest
@@ -49,10 +51,15 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
     def _inputs_of(self, codes: Tensor) -> Tensor:
         raise NotImplementedError
 
+    def _origin(self) -> Origin:
+        """The releases that codes are made by."""
+        raise NotImplementedError
+
     # --- fitting ------------------------------------------------------------------------------------------------------
 
-    def _release(self, given: Given, shares: Shares, make: Make[Model]) -> Model:
-        """Whatever ``make(table, noise_multiplier, source, ledger)`` releases, and ``front_`` and ``privacy_`` with it.
+    def _release(self, given: Given, shares: Shares, make: Make[Model]) -> tuple[Model, Origin]:
+        """Whatever ``make(table, noise_multiplier, source, ledger)`` releases, and what has made the rows; ``front_``
+        and ``privacy_`` are set.
 
         ``shares`` says what will be released, unsampled, with which part of the budget; the noise multiplier s is that
         of all of it, so that a part p must be released at s / sqrt(p). Nothing is spent before all has been checked.
@@ -63,15 +70,16 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
         ledger, source = books(self._world, self.ledger), noise_source(self._seed())
         ledger.check_unit(given.unit)
         self._check_total(ledger, _mechanisms(shares, sigma), delta)
-        check_origin(ledger, delta, schema=front)
+        known = check_origin(ledger, delta, schema=front)
+        before = stage_before(given.few, ledger, _mechanisms(shares, sigma), delta, self._world.leads)
         if front is None and sigma and self._world.leads:
             warn_of_scales(given.few)
         with counted(given.few, self.epsilon, ledger, self.ledger is not None or not self._world.leads):
             raw = given.table().to(device)
             model = make(raw if front is None else raw.behind(front.to(device)), sigma, source, ledger)
         self.front_ = None if front is None else front.cpu()
-        self.privacy_ = Privacy(ledger, delta, origin_of(front).notes())
-        return model
+        self.privacy_ = Privacy(ledger, delta, (*known.notes(), *before.notes))
+        return model, before.origin
 
     def _width(self, raw: int) -> int:
         """The number of inputs of rows of ``raw`` cells."""
@@ -100,6 +108,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
         """The codes of rows, float64 (n, length of the code). Codes of private rows are private."""
         check_is_fitted(self, "privacy_")
         codes: Array = self._code_of(self._exact(X)).cpu().numpy()
+        remember(codes, self._origin())
         return codes
 
     def inverse_transform(self, X: Any) -> Any:

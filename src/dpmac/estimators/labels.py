@@ -20,7 +20,7 @@ from dpmac.checks import ArgumentError, check_utf8, number
 from dpmac.nets import Network
 from dpmac.tables import Category
 from dpmac.tables.coding import cells_of, distinct
-from dpmac.tables.columns import Column
+from dpmac.tables.columns import Column, check_length
 
 Array = np.ndarray[Any, Any]
 SHAPES = "give one label for each row, or a matrix (n, labels) of 0 and 1 where a row may have several"
@@ -104,6 +104,8 @@ def encoded(y: Array, known: Sequence[Any] | None) -> tuple[Array, Tensor]:
         raise ArgumentError("y", strange[0], f"this label is not among classes={classes.tolist()}")
     if len(classes) < 2:
         raise ArgumentError("y", f"{len(classes)} class", "a classifier needs at least two classes")
+    for label in classes:
+        check_length("y", str(label))
     return classes, torch.from_numpy(np.searchsorted(classes, found)[places].reshape(-1))
 
 

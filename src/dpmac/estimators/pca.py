@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.coder import ENDLESS, MEAN, Coder
 from dpmac.methods import DPPCA, DPMean, ReleasedMean, ReleasedPCA
-from dpmac.privacy import Ledger, PrivateRows
+from dpmac.privacy import Ledger, Origin, PrivateRows
 from dpmac.privacy.groups import USUAL
 from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource
@@ -81,6 +83,7 @@ class DPMACPCA(Coder):
         self.device = device
         self.world = world
 
+    @alone_with_ledger
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACPCA:  # noqa: ARG002 - scikit-learn's signature
         """Release the mean and the second moments of ``X`` (rows, features). Everything is checked before.
 
@@ -102,7 +105,8 @@ class DPMACPCA(Coder):
             method = DPPCA(kept, second, middle.mean, radius, bool(self.normalise))
             return middle, method.fit(table, source, ledger)
 
-        middle, self.pca_ = self._release(given, SHARES, make)
+        (middle, found), made_of = self._release(given, SHARES, make)
+        self.pca_ = replace(found, origin=Origin.together(found.origin, made_of))
         self.n_components_ = kept
         self.mean_ = self.pca_.centre.cpu().numpy()
         self.components_ = self.pca_.components.cpu().numpy()
@@ -117,6 +121,9 @@ class DPMACPCA(Coder):
 
     def _inputs_of(self, codes: Tensor) -> Tensor:
         return codes.to(self.pca_.components) @ self.pca_.components + self.pca_.centre
+
+    def _origin(self) -> Origin:
+        return self.pca_.origin
 
     @property
     def _n_features_out(self) -> int:

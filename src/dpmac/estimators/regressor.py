@@ -14,6 +14,7 @@ from sklearn.base import RegressorMixin
 from dpmac.cells import flat
 from dpmac.checks import ArgumentError, number
 from dpmac.estimators.base import Array, PrivateEstimator
+from dpmac.estimators.budget import alone_with_ledger
 from dpmac.mac import ZStep
 from dpmac.methods import ResidualScale
 from dpmac.nets import LOSSES, Activation
@@ -103,6 +104,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         self.target_range = target_range
         self.residuals = residuals
 
+    @alone_with_ledger
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACRegressor:
         """Train on ``X`` (rows, features) and numbers ``y`` (None takes the schema's target out of the table).
 
@@ -142,7 +144,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         """The expected target of each row, within its range; with ``return_std`` the residual's deviation beside it."""
         u = self._outputs(X)[:, 0].numpy()
         low, high = self.target_range_
-        found: Array = np.clip((u + 1) / 2, 0, 1) * (high - low) + low
+        found = self._handed_out(np.clip((u + 1) / 2, 0, 1) * (high - low) + low)
         if not return_std:
             return found
         if self.residual_std_ is None:

@@ -117,7 +117,7 @@ class ClosedForm:
         )
         decoder = self._solve(model, answer, table.n, source.spawn("simulated codes"))
         table.world.spread([decoder])
-        known = replace(pca, origin=Origin.of(ledger))  # this release, too
+        known = replace(pca, origin=Origin.of(ledger, pca.origin))  # this release, too
         return ClosedFormAutoencoder(self, known, frequency, phase, decoder)
 
     def query(self, model: ClosedFormAutoencoder) -> Query:

@@ -67,7 +67,7 @@ class NormHistogram:
         micro_batch: int | None = None,
     ) -> Thresholds:
         """Release the histograms of the norms of ``parts_of(*rows)`` and read one threshold off each."""
-        check_origin(ledger, parts_of=parts_of)
+        known = check_origin(ledger, parts_of=parts_of)
         counts = release(
             rows.everything(),
             self.query(parts_of, names),
@@ -77,7 +77,7 @@ class NormHistogram:
             micro_batch=micro_batch,
         )
         found = Thresholds(self._read(counts[name].cpu(), self.edges(), rows.n) for name in names)
-        found.origin = Origin.of(ledger)
+        found.origin = Origin.of(ledger, known, rows.origin)
         return found
 
     def query(self, parts_of: Callable[..., Sequence[Part]], names: Sequence[str]) -> Query:

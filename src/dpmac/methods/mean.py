@@ -70,7 +70,8 @@ class DPMean:
         least = LEAST**2 if noise else 1e-60
         spread = math.sqrt(max(squares - float(moved.square().sum()) + noise, least))
         inside = moved / max(float(moved.norm()), 1.0)  # every row is within 1 of the centre, and so is their mean
-        return ReleasedMean(ball.centre + ball.radius * inside, ball.radius * min(spread, 1.0), Origin.of(ledger))
+        known = Origin.of(ledger, table.origin)
+        return ReleasedMean(ball.centre + ball.radius * inside, ball.radius * min(spread, 1.0), known)
 
     def query(self, ball: Ball) -> Query:
         """The sums of rows brought into the ball, and of their squared lengths."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError
 from dpmac.files import whole_file
+from dpmac.limits import JSON_BYTES, TENSOR_BYTES, parsed, read_bytes
 
 
 def write_tensors(path: str | Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -40,10 +41,13 @@ def read_tensors(path: str | Path, known: str, what: str) -> tuple[dict[str, Any
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: there is no such file; give the path of {what}")
     try:
-        raw = Path(path).read_bytes()
+        raw = read_bytes(Path(path), TENSOR_BYTES)
+        size = int.from_bytes(raw[:8], "little")
+        if size > JSON_BYTES:
+            raise ValueError(f"it claims a header of {size:,} bytes")
+        whole = parsed(raw[8 : 8 + size], longest=size)  # our own header is one text in it
+        header = parsed(whole.get("__metadata__", {}).get("dpmac", "{}").encode())
         tensors: dict[str, Tensor] = load(raw)
-        whole = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])  # which load has looked over
-        header = json.loads(whole.get("__metadata__", {}).get("dpmac", "{}"))
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read ({error}): it is damaged, cut short, or no safetensors file") from None
     if not isinstance(header, dict) or header.get("format") != known:

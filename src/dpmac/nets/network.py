@@ -8,7 +8,7 @@ what it means is the loss's business. MAC sees the stack as stages (:class:`Stag
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, integer
+from dpmac.limits import NUMBERS, STACK
 from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.layers import LAYERS, Dense, Layer, Shape, WeightLayer
-from dpmac.privacy.origin import PUBLIC, Origin, Shaped
-from dpmac.randomness import NoiseSource, SeededNoise
+from dpmac.privacy.origin import PUBLIC, Origin, Shaped, origin_of
+from dpmac.randomness import NoiseSource
 
 FORMAT = "dpmac-network-2"
 
@@ -65,7 +66,8 @@ class Stage:
 
 
 class Network(Shaped):
-    """A stack of layers for rows of ``input_shape``; weights are drawn from ``source`` (see ``WeightLayer.draw``).
+    """A stack of layers for rows of ``input_shape``; weights are drawn from ``source`` (see ``WeightLayer.draw``), or
+    left at zero if that is None: whoever says so fills them in.
 
     ``stack`` lists layers and activations (by name or as objects). Each activation stands right behind a weight layer,
     and the stack ends with a weight layer. A seeded source gives the same network everywhere. ``origin`` says which
@@ -73,7 +75,7 @@ class Network(Shaped):
     """
 
     def __init__(
-        self, stack: Sequence[Layer | Activation | str], *, input_shape: Sequence[int], source: NoiseSource
+        self, stack: Sequence[Layer | Activation | str], *, input_shape: Sequence[int], source: NoiseSource | None
     ) -> None:
         super().__init__()
         self.input_shape: Shape = tuple(integer("input_shape", s, "give whole numbers") for s in input_shape)
@@ -82,8 +84,9 @@ class Network(Shaped):
             self.add_module(str(index), item if isinstance(item, Layer) else item.module())
         self._shapes = _shapes(self._stack, self.input_shape)
         self._stages = self._cut()
-        for layer in self.weight_layers:
-            layer.draw(source)
+        if source is not None:
+            for layer in self.weight_layers:
+                layer.draw(source)
 
     def forward(self, x: Tensor) -> Tensor:
         """The output layer's pre-activation (logits, or a reconstruction)."""
@@ -137,6 +140,14 @@ class Network(Shaped):
     def dtype(self) -> torch.dtype:
         return self.weight_layers[0].weight.dtype
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Layers have the network's origin: each may be used in another one."""
+        super().__setattr__(name, value)
+        if name == "origin":
+            for item in self._stack:
+                if isinstance(item, Layer):
+                    item.origin = value
+
     def plain(self) -> nn.Sequential:
         """A copy as a bare ``nn.Sequential`` that needs nothing of this package."""
         modules = [item.plain() if isinstance(item, Layer) else item.module() for item in self._stack]
@@ -153,8 +164,9 @@ class Network(Shaped):
                 raise ArgumentError("activation", act.name, "two different ones have this name: rename one of them")
         header: dict[str, Any] = {"format": FORMAT, "input_shape": list(self.input_shape)}
         header["stack"] = [_named(item) for item in self._stack]
-        if self.origin != PUBLIC:
-            header["origin"] = self.origin.to_dict()
+        known = origin_of(self, name="network")  # and of all that it holds
+        if known != PUBLIC:
+            header["origin"] = known.to_dict()
         write_tensors(path, header, self.state_dict())
 
     @classmethod
@@ -166,8 +178,11 @@ class Network(Shaped):
         header, weights = read_tensors(path, FORMAT, "a dpmac network")
         own = {act.name: act for act in activations}
         with rebuilding(path, "network"):
+            _check_claims(header["stack"], weights, path)
             stack = [_rebuilt(item, own, path) for item in header["stack"]]
-            network = Network(stack, input_shape=header["input_shape"], source=SeededNoise(0))
+            network = Network(stack, input_shape=header["input_shape"], source=None)
+            if max(map(math.prod, network._shapes)) > NUMBERS:
+                raise ValueError(f"an example would have more than {NUMBERS:,} numbers on its way")
             network.to(next(iter(weights.values())).dtype).load_state_dict(weights)
             network.origin = Origin.from_dict(header.get("origin"))
         return network
@@ -224,6 +239,27 @@ def _named(item: Layer | Activation) -> dict[str, Any]:
     if isinstance(item, Activation):
         return {"activation": item.name, "own": ACTIVATIONS.get(item.name) != item}
     return {"layer": item.kind, **item.config()}
+
+
+def _check_claims(items: Sequence[dict[str, Any]], weights: Mapping[str, Tensor], path: str | Path) -> None:
+    """Raise ValueError unless the layers that a header claims have the shapes of the tensors beside it.
+
+    The layers are made without memory for this (torch's device "meta"): a header may claim more than there is.
+    """
+    if len(items) > STACK:
+        raise ValueError(f"a stack of {len(items):,} layers, and {STACK:,} are the most")
+    for place, item in enumerate(items):
+        if "activation" in item:
+            continue
+        with torch.device("meta"):
+            claimed = _rebuilt(item, {}, path).state_dict()  # type: ignore[union-attr]
+        for name, tensor in claimed.items():
+            found = weights.get(f"{place}.{name}")
+            if found is None or found.shape != tensor.shape:
+                there = "none" if found is None else tuple(found.shape)
+                raise ValueError(
+                    f"layer {place} claims a {name} of shape {tuple(tensor.shape)}, and the file has {there}"
+                )
 
 
 def _rebuilt(item: dict[str, Any], own: dict[str, Activation], path: str | Path) -> Layer | Activation:

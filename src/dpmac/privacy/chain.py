@@ -9,6 +9,9 @@ count. This notices accidents and hasty hands. It is no signature: whoever rewri
 a new chain; and an old copy that is put back whole is noticed by whoever kept the last digest: a checkpoint does, and
 the file's witness (:mod:`dpmac.privacy.witness`).
 
+The file is made together with its first line, so a ledger that nothing was released into leaves no file behind, and
+nobody ever has a reason to remove one. Dates are days: a finer one would tell how long a program worked on the rows.
+
 A line is on the disk before :meth:`LedgerFile.append` returns; the header's count follows it, and never runs ahead. So
 a crash can leave a line that the header does not count yet (it counts all the same), or a torn last line (whose release
 never returned: it is dropped when writing goes on), never the other way round.
@@ -16,17 +19,18 @@ never returned: it is dropped when writing goes on), never the other way round.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from dpmac.checks import ArgumentError
-from dpmac.files import sync
+from dpmac.files import part_of, sync
 from dpmac.privacy import witness
 
 FORMAT, OLD_FORMAT = "dpmac-ledger-2", "dpmac-ledger-1"
@@ -67,21 +71,21 @@ class LedgerFile:
 
     @classmethod
     def begin(cls, path: Path, data_set: str, created: str) -> LedgerFile:
-        """A new file; one that is there already is never touched."""
+        """A new ledger, whose file is made with its first line. A file with anything in it is never touched."""
         if len(json.dumps(data_set)) > _LONGEST:
             raise ArgumentError("data_set", data_set, f"give a name of at most {_LONGEST - 2} characters")
-        if not path.exists():
-            witness.check_none(path)
+        if _held(path):
+            raise ArgumentError("path", str(path), "a ledger is already there: use Ledger.load to continue it")
+        witness.check_none(path)
+        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         header = Header(data_set, created)
-        try:
-            with path.open("xb", buffering=0) as handle:  # made here, or not at all
-                _write_all(handle, header.line())
-                os.fsync(handle.fileno())
-        except FileExistsError:
-            fix = "a ledger is already there: use Ledger.load to continue it"
-            raise ArgumentError("path", str(path), fix) from None
-        sync(path.parent)
-        return cls(path, header, len(header.line()), [header.root()])
+        return cls(path, header, 0, [header.root()])
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a file: not before the first line."""
+        return self._size > 0
 
     @classmethod
     def open(cls, path: Path) -> tuple[LedgerFile, list[dict[str, Any]]]:
@@ -110,22 +114,22 @@ class LedgerFile:
         return file, [{key: value for key, value in line.items() if key != "chain"} for line in found]
 
     def append(self, *lines: Mapping[str, Any]) -> None:
-        """Add lines and wait until they are on the disk; if that fails, the file is left as it was."""
+        """Add lines and wait until they are on the disk; if that fails, the file is left as it was.
+
+        The first call makes the file, with its header; without lines it makes a ledger of no releases.
+        """
         if self._to_renew:
             self._renew()
-        heads, text = list[str](), b"" if self._torn != self._size or self._torn is None else b"\n"
-        for line in lines:
-            heads.append(_digest(heads[-1] if heads else self.heads[-1], line))
-            text += json.dumps({**line, "chain": heads[-1]}, allow_nan=False).encode() + b"\n"
-        with self.path.open("r+b", buffering=0) as handle, _locked(handle):
-            if handle.seek(0, os.SEEK_END) != self._size:
-                raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
+        heads, text = self._sealed(lines)
+        with self._alone() as handle:
             start = self._size if self._torn is None else self._torn
             try:
                 handle.truncate(start)
                 handle.seek(start)
                 _write_all(handle, text)
                 os.fsync(handle.fileno())
+                if start == 0:
+                    sync(self.path.absolute().parent)  # its name is on the disk, too
             except BaseException:  # a full disk, or Ctrl-C: nothing was released yet
                 handle.truncate(start)
                 self._size, self._torn = start, start if text.startswith(b"\n") else None
@@ -137,21 +141,54 @@ class LedgerFile:
         if self.witnessed:
             witness.note(self.path, self.heads)
 
+    def _sealed(self, lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], bytes]:
+        """The digest after each line, and all of them as they will stand in the file, after what is missing before."""
+        heads = list[str]()
+        text = b""
+        if not self.begun:
+            text = self.header.line()
+        elif self._torn == self._size:  # a last line that lacks only its newline
+            text = b"\n"
+        for line in lines:
+            heads.append(_digest(heads[-1] if heads else self.heads[-1], line))
+            text += json.dumps({**line, "chain": heads[-1]}, allow_nan=False).encode() + b"\n"
+        return heads, text
+
+    @contextmanager
+    def _alone(self) -> Iterator[IO[bytes]]:
+        """The file to write to, while nobody else does, and only if it is as this object knows it."""
+        if not self.begun and not _held(self.path):
+            witness.check_none(self.path)
+        flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
+        opened = os.open(self.path, flags if self.begun else flags | os.O_CREAT, 0o666)
+        with os.fdopen(opened, "r+b", buffering=0) as handle, _locked(handle):
+            size = handle.seek(0, os.SEEK_END)
+            # whoever renewed the file while this process waited has put another one in its place
+            if size != self._size or not os.path.samestat(os.fstat(opened), os.stat(self.path)):
+                raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
+            yield handle
+
     def _renew(self) -> None:
         """Write a file of version 0.1, which has no chain, in today's format, and put it in the old one's place."""
-        if self.path.stat().st_size != self._size:
-            raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
-        _, lines = LedgerFile.open(self.path)
-        place = self.path.resolve()  # a link stays one
-        beside = place.with_name(f"{place.name}.{os.getpid()}.new")
-        fresh = LedgerFile.begin(beside, self.header.data_set, self.header.created)
-        fresh.witnessed = False
-        if lines:
-            fresh.append(*lines)
-        beside.replace(place)
-        sync(place.parent)
+        with self._alone():
+            _, lines = LedgerFile.open(self.path)
+            place = self.path.resolve()  # a link stays one
+            beside = part_of(place)
+            fresh = LedgerFile.begin(beside, self.header.data_set, self.header.created)
+            fresh.witnessed = False
+            try:
+                fresh.append(*lines)
+                beside.replace(place)
+            finally:
+                beside.unlink(missing_ok=True)
+            sync(place.parent)
         self.header, self._size, self.heads = fresh.header, fresh._size, fresh.heads
         self._to_renew, self._torn = False, None
+
+
+def _held(path: Path) -> bool:
+    """Whether a file is there, and anything in it."""
+    return path.exists() and path.stat().st_size > 0
 
 
 def _checked_lines(path: Path, lines: list[bytes], header: Header, old: bool) -> tuple[list[dict[str, Any]], list[str]]:
@@ -227,7 +264,7 @@ def _write_all(handle: Any, text: bytes) -> None:
 
 
 @contextmanager
-def _locked(handle: BinaryIO | Any) -> Iterator[None]:
+def _locked(handle: IO[bytes]) -> Iterator[None]:
     """Alone with the file, where the system has locks: a second writer must not come between a look and a write."""
     try:
         import fcntl

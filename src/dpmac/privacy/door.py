@@ -95,11 +95,11 @@ def release(
     scales = _checked_scales(query.partitions, sigma)
     _check_arguments(batch, divisor, micro_batch)
     rooms = batch.rooms(sigma)
-    most = batch.together * sum(room.most for room in rooms)
-    grid = Grid.of(sigma * rooms[0].widening, query.partitions, most)
+    most = batch.most_rows(rooms)
+    grid = Grid.of(sigma * rooms[0].widening, query.partitions, sum(most))
     ledger.check_unit(batch.unit)
     if batch.origin:
-        check_origin(ledger, front=batch)
+        check_origin(ledger, front=batch.origin)
     entry = Entry(
         label=query.label,
         noise_multiplier=sigma,
@@ -130,7 +130,8 @@ def release(
         said = {**{word: getattr(entry, word) for word in words}, "shapes": shapes, "grid": grid, "divisor": divisor}
         return {f"the release's {word}": repr(value) for word, value in said.items()}
 
-    answer = batch.world.released(summed, paid, lambda: ledger.append(entry), query.partitions, about)
+    limits = [grid.most_steps(rows) for rows in most]
+    answer = batch.world.released(summed, paid, lambda: ledger.append(entry), query.partitions, about, limits)
     return {name: numbers.to(dtype) for name, numbers in answer.items()}
 
 

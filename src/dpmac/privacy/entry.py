@@ -12,6 +12,7 @@ from dpmac.privacy.groups import PERSON, ROW
 from dpmac.privacy.sampling import NO_ROOM
 
 _NUMBERS = ("noise_multiplier", "sample_rate", "overflow")
+_DAY = len("2026-01-31")
 _WORDS = ("label", "date", "purpose", "model", "run", "unit")
 
 
@@ -25,7 +26,7 @@ class Entry:
     seeded: bool = False
     scales: Mapping[str, float] = field(default_factory=dict)
     overflow: float = 0.0  # the chance that the sample was cut to its room
-    date: str = field(default="", compare=False)  # when, in UTC; the ledger fills in what is empty here
+    date: str = field(default="", compare=False)  # the day, in UTC; filled in by the ledger (before 0.3: the second)
     purpose: str = ""
     model: str = ""
     run: str = field(default="", compare=False)  # which training it is of, or which Ledger object wrote it
@@ -48,6 +49,10 @@ class Entry:
             "run": self.run,
             **({} if self.unit == ROW else {"unit": self.unit}),  # older versions know rows, and refuse persons
         }
+
+    def published(self) -> dict[str, Any]:
+        """The line for a copy that others will see: its date is a day, also where an older version wrote the second."""
+        return {**self.to_dict(), "date": self.date[:_DAY]}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Entry:

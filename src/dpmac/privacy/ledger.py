@@ -29,9 +29,10 @@ __all__ = ["Entry", "Ledger"]
 
 
 class Ledger:
-    """Append-only releases. ``Ledger(path)`` starts a new file; ``Ledger.load(path)`` goes on with an old one.
+    """Append-only releases. ``Ledger(path)`` starts a new one; ``Ledger.load(path)`` continues the one in a file.
 
-    ``data_set`` is what the user calls the rows; nothing is ever derived from the rows themselves.
+    A new file is made with the first release, not before. ``data_set`` is what the user calls the rows; nothing is ever
+    derived from the rows themselves.
     """
 
     def __init__(self, path: str | Path | None = None, data_set: str = "") -> None:
@@ -39,10 +40,11 @@ class Ledger:
             raise ArgumentError("data_set", data_set, "give the name of the data set as a text")
         self._entries: list[Entry] = []
         self._data_set = data_set
-        # purpose, model and run of what is released now; without a run, what this object records has a name of its own
-        self._noted: dict[str, str] = {"run": fresh_name()}
-        self._copied, self._process, self._lock = False, os.getpid(), threading.Lock()
-        self._file = None if path is None else LedgerFile.begin(Path(path), data_set, _now())
+        self._run = fresh_name()  # what this object records has a name of its own, unless a run is noted
+        self._noted: dict[int, dict[str, str]] = {}
+        self._first_thread = threading.get_ident()
+        self._copied, self._process, self._lock = False, os.getpid(), threading.RLock()
+        self._file = None if path is None else LedgerFile.begin(Path(path), data_set, _today())
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -55,14 +57,19 @@ class Ledger:
 
     @property
     def path(self) -> Path | None:
-        """The file that every release is in before it returns; None if there is none."""
+        """The file that every release is in before it returns; None if there is none. It is made by the first one."""
         return None if self._file is None else self._file.path
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was recorded, here or in the file."""
+        return bool(self._entries) or (self._file is not None and self._file.begun)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def append(self, entry: Entry) -> None:
-        """Record a release, dated. The line is on the disk when this returns."""
+        """Record a release, with the day (UTC). The line is on the disk when this returns."""
         if self._copied or (self._file is None and self._process != os.getpid()):
             raise RuntimeError(
                 "this ledger came out of a pickle or a fork (another process, a saved model): what it recorded would "
@@ -70,22 +77,40 @@ class Ledger:
             )
         entry.mechanism()  # refuses numbers the accountant could not read, before anything is kept
         self.check_unit(entry.unit)
-        noted = {word: said for word, said in self._noted.items() if not getattr(entry, word)}
-        dated = replace(entry, date=_now(), **noted)  # type: ignore[arg-type]
-        with self._lock:  # threads may share a ledger
+        noted = {word: said for word, said in self._words().items() if not getattr(entry, word)}
+        dated = replace(entry, date=_today(), **noted)  # type: ignore[arg-type]
+        with self._lock:
             if self._file is not None:
                 self._file.append(dated.to_dict())
             self._entries.append(dated)
 
     @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside, no other thread records anything: it waits. What was asked of the ledger stays true meanwhile.
+
+        So whether a total has room for a fit and taking that room are one step, also where threads share a ledger.
+        (Two *processes* cannot both write to one: :meth:`LedgerFile.append` refuses the second.)
+        """
+        with self._lock:
+            yield
+
+    @contextmanager
     def noting(self, *, purpose: str | None = None, model: str | None = None, run: str | None = None) -> Iterator[None]:
-        """Write down, with everything that is released inside, what it was for and which model it went into."""
-        before, said = self._noted, {"purpose": purpose, "model": model, "run": run}
-        self._noted = {**before, **{word: text for word, text in said.items() if text is not None}}
+        """Write down, with everything that is released inside, what it was for and which model it went into.
+
+        Each thread has its own notes; those of the thread that made the ledger hold where others noted nothing.
+        """
+        thread, said = threading.get_ident(), {"purpose": purpose, "model": model, "run": run}
+        before = self._noted.get(thread, {})
+        self._noted[thread] = {**before, **{word: text for word, text in said.items() if text is not None}}
         try:
             yield
         finally:
-            self._noted = before
+            self._noted[thread] = before
+
+    def _words(self) -> dict[str, str]:
+        first, own = (self._noted.get(thread, {}) for thread in (self._first_thread, threading.get_ident()))
+        return {"run": self._run, **first, **own}
 
     def until(self, count: int) -> Ledger:
         """The first ``count`` entries, to look at."""
@@ -158,12 +183,10 @@ class Ledger:
         return min(epsilon_of([Mechanism(noise)], delta), total)
 
     def save(self, path: str | Path) -> None:
-        """Write the whole ledger to a new file, in the format that :meth:`load` reads."""
-        copy = Ledger(path, self._data_set)
-        assert copy._file is not None
-        copy._file.witnessed = False  # a copy to look at: what goes on is the ledger
-        if self._entries:
-            copy._file.append(*(entry.to_dict() for entry in self._entries))
+        """Write the whole ledger to a new file, in the format that :meth:`load` reads, with dates to the day."""
+        copy = LedgerFile.begin(Path(path), self._data_set, _today())
+        copy.witnessed = False  # a copy to look at: what is continued is the ledger
+        copy.append(*(entry.published() for entry in self._entries))
 
     @classmethod
     def load(cls, path: str | Path) -> Ledger:
@@ -187,13 +210,13 @@ class Ledger:
     @property
     def run(self) -> str:
         """The name under which what is released now is recorded."""
-        return self._noted["run"]
+        return self._words()["run"]
 
     @classmethod
     def of(cls, entries: Sequence[Mapping[str, Any]], data_set: str, run: str) -> Ledger:
         """A ledger in memory that holds these already, and goes on as ``run``: for a process without the file."""
         ledger = cls(data_set=data_set)
-        ledger._noted = {"run": run}
+        ledger._run = run
         ledger._entries = [Entry.from_dict(dict(entry)) for entry in entries]
         return ledger
 
@@ -216,10 +239,8 @@ class Ledger:
             raise ArgumentError("ledger", where, "give a Ledger, the path of one, or None")
         if isinstance(where, str | Path):
             _check_place(Path(where))
-        if isinstance(where, str | Path) and Path(where).is_file() and not Path(where).stat().st_size:
-            Path(where).unlink()  # what a crash leaves before the header is written: it holds nothing
-        if isinstance(where, str | Path) and not Path(where).exists():
-            return cls(where, data_set)
+            if not Path(where).exists() or not Path(where).stat().st_size:  # empty: a crash before the first line
+                return cls(where, data_set)
         found = where if isinstance(where, Ledger) else cls.load(where)
         if data_set and found.data_set not in ("", data_set):
             fix = f"the ledger is of the data set {found.data_set!r}: give that name, or another ledger"
@@ -228,11 +249,13 @@ class Ledger:
 
     def __getstate__(self) -> dict[str, Any]:
         """A ledger in memory that comes out of a pickle is a copy, and says so if anyone wants to go on with it."""
-        kept = {name: value for name, value in self.__dict__.items() if name != "_lock"}
-        return {**kept, "_copied": self._copied or self._file is None}
+        kept = {
+            name: value for name, value in self.__dict__.items() if name not in ("_lock", "_noted", "_first_thread")
+        }
+        return {**kept, "_run": self.run, "_copied": self._copied or self._file is None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        self.__dict__.update(state, _lock=threading.RLock(), _noted={}, _first_thread=threading.get_ident())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
         """Itself: what is spent is spent once, and a copy of whoever holds a ledger (``clone``) goes on with it."""
@@ -272,5 +295,6 @@ def _check_place(path: Path) -> None:
         raise ArgumentError("ledger", str(path), f"there is no folder {path.parent}: make it first")
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _today() -> str:
+    """The day, and no finer: ledgers are published, and the time between two releases may depend on private rows."""
+    return datetime.now(UTC).date().isoformat()

@@ -72,6 +72,10 @@ class Grid:
             raise ArgumentError("batch", f"room for {rows:.3g} rows", fix)
         return cls(bits, noise_multiplier * 2.0**-bits / (1.0 - reach * 2.0**-bits) * _UP)
 
+    def most_steps(self, rows: float) -> float:
+        """The largest number of steps that sums over ``rows`` rows, rounded block by block, can come to."""
+        return math.inf if self.step == 0.0 else rows * (1.0 / self.step + 1.0)
+
     def rounded(self, sums: Sequence[Tensor], scales: Sequence[float]) -> list[Tensor]:
         """Sums of a block as whole numbers of steps, in doubles; without a grid, as they are."""
         if self.step == 0.0:

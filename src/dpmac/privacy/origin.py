@@ -10,31 +10,27 @@ is rebuilt from numbers by hand has no origin, and is taken for public.
 from __future__ import annotations
 
 import copy
-import functools
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
-import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy.accounting import Mechanism, epsilon_of, merged
+from dpmac.privacy.contents import held_by, is_inert, is_opaque, module_of
 
 if TYPE_CHECKING:
     from dpmac.privacy.entry import Entry
     from dpmac.privacy.ledger import Ledger
 
 _KEY = "dpmac.origin"  # in a state_dict's metadata
-_MOST = 10_000  # objects that are looked into
-_BARE = (str, bytes, int, float, complex, bool, type(None), type, ModuleType, Tensor, np.ndarray, BuiltinFunctionType)
+_MOST = 100_000  # objects of one thing that are looked into
 _BOOKS = ("dpmac.privacy.ledger", "dpmac.privacy.entry", "dpmac.privacy.chain")  # books of releases
-_EMPTY = CellType()  # a variable that a function closes over and that has no value yet
 Runs = Mapping[str, tuple[Mechanism, ...]]
 _HELD: WeakKeyDictionary[Ledger, set[Origin]] = WeakKeyDictionary()  # what a ledger was found to hold
 
@@ -44,11 +40,13 @@ class Origin:
     """The releases that have shaped something: for each run of a ledger, what was released until then.
 
     Equal to another by value, and falsy if no release is known. ``declared`` are reasons, given by the user, why
-    something that was shaped is public with respect to the rows to come (:meth:`Shaped.as_public`).
+    something that was shaped is public with respect to the rows to come (:meth:`Shaped.as_public`). ``unseen`` are the
+    classes of objects that took part and could not be looked into.
     """
 
     runs: tuple[tuple[str, tuple[Mechanism, ...]], ...] = ()
     declared: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, ledger: Ledger, *before: Origin) -> Origin:
@@ -66,7 +64,9 @@ class Origin:
         for run, made in (item for origin in origins for item in origin.runs):
             if _count(made) > _count(runs.get(run, ())):  # a run is only ever added to: more of it holds the less
                 runs[run] = made
-        return cls(_sorted(runs), tuple(dict.fromkeys(why for origin in origins for why in origin.declared)))
+        declared = dict.fromkeys(why for origin in origins for why in origin.declared)
+        unseen = dict.fromkeys(kind for origin in origins for kind in origin.unseen)
+        return cls(_sorted(runs), tuple(declared), tuple(unseen))
 
     def __bool__(self) -> bool:
         return bool(self.runs)
@@ -80,14 +80,18 @@ class Origin:
 
     def within(self, ledger: Ledger) -> bool:
         """Whether ``ledger`` holds all of these releases. (Once it does, it always will: that is remembered.)"""
-        book: Ledger = getattr(ledger, "_whole", ledger)  # of a run that makes its releases again, the one it is of
+        book = _whole(ledger)
         known = _HELD.setdefault(book, set())
         if self not in known:
-            held = Counter(_name(entry) for entry in book.entries)
-            if not all(held[run] >= _count(made) for run, made in self.runs):
+            if self.beyond(book):
                 return False
             known.add(self)
         return True
+
+    def beyond(self, ledger: Ledger) -> Origin:
+        """The runs of which ``ledger`` lacks a release."""
+        held = Counter(_name(entry) for entry in _whole(ledger).entries)
+        return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
 
     def called_public(self, why: str) -> Origin:
         """No release at all, on the user's word."""
@@ -97,11 +101,15 @@ class Origin:
 
     def notes(self) -> tuple[str, ...]:
         """For a statement: what it takes on the user's word."""
-        return tuple(f"what had shaped the model before, which the user called public: {why};" for why in self.declared)
+        said = [f"what had shaped the model before, which the user called public: {why};" for why in self.declared]
+        hidden = "which took part and could not be looked into: private rows may have shaped it before;"
+        return (*said, *(f"what an object of {kind} holds, {hidden}" for kind in self.unseen))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a file's header."""
-        return {"runs": {run: [asdict(m) for m in made] for run, made in self.runs}, "declared": list(self.declared)}
+        runs = {run: [asdict(m) for m in made] for run, made in self.runs}
+        unseen = {"unseen": list(self.unseen)} if self.unseen else {}
+        return {"runs": runs, "declared": list(self.declared), **unseen}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any] | None) -> Origin:
@@ -109,7 +117,8 @@ class Origin:
         if raw is None:
             return cls()
         runs = {str(run): merged(Mechanism(**one) for one in made) for run, made in raw["runs"].items()}
-        return cls(_sorted(runs), tuple(str(why) for why in raw["declared"]))
+        declared, unseen = ([str(item) for item in items] for items in (raw["declared"], raw.get("unseen", ())))
+        return cls(_sorted(runs), tuple(declared), tuple(unseen))
 
 
 PUBLIC = Origin()
@@ -145,56 +154,61 @@ class Shaped(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *more)  # type: ignore[no-untyped-call]
 
 
-def origin_of(*things: Any) -> Origin:
-    """What has shaped any of these, and all that they hold: modules, objects, lists, what functions close over.
+def origin_of(*things: Any, name: str = "thing") -> Origin:
+    """What has shaped any of these, and all that they hold (:mod:`dpmac.privacy.contents`).
 
-    What is a bare tensor, or hidden in a variable of a program's own, is not found.
+    What cannot be looked into is named in ``unseen``. A bare tensor, a file, and a variable that is looked up by a name
+    made at run time (``globals()[...]``) tell nothing. Raises :class:`ArgumentError`, under ``name``, for a thing that
+    holds too many objects to look at all of them.
     """
+    seen: dict[int, Any] = {}  # by id, and kept, so that no id is used twice
+    return Origin.together(*(found for thing in things for found in _origins_in(thing, seen, name)))
+
+
+def _origins_in(thing: Any, seen: dict[int, Any], name: str) -> list[Origin]:
     found: list[Origin] = []
-    seen: dict[int, Any] = {}  # by id, and kept, so that none is used twice
-    waiting = list(things)
-    while waiting and len(seen) < _MOST:
-        thing = waiting.pop()
-        if id(thing) in seen or isinstance(thing, _BARE) or type(thing).__module__ in _BOOKS:
+    waiting, most = [thing], len(seen) + _MOST
+    while waiting:
+        one = waiting.pop()
+        kind: Any = type(one)
+        if id(one) in seen or is_inert(kind) or module_of(kind) in _BOOKS:
             continue
-        seen[id(thing)] = thing
-        mine = getattr(thing, "origin", None)
-        found += [mine] if isinstance(mine, Origin) else []
-        waiting += _held_by(thing)
-    return Origin.together(*found)
+        if len(seen) >= most:
+            fix = (
+                f"it holds more than {_MOST:,} objects, too many to find out whether private rows have shaped one of "
+                "them: keep numbers in tensors or arrays, each of which is one object, and leave out what is not used"
+            )
+            raise ArgumentError(name, f"<{type(thing).__name__}>", fix)
+        seen[id(one)] = one
+        if kind is Origin:
+            found.append(one)
+        if is_opaque(kind):
+            found.append(Origin(unseen=(f"{module_of(kind)}.{kind.__qualname__}",)))
+        waiting += held_by(one)
+    return found
 
 
-def _held_by(thing: Any) -> list[Any]:
-    if hasattr(thing, "fetch"):  # a store holds rows, not what shapes them, and reading it takes long
-        return []
-    if isinstance(thing, list | tuple | set | frozenset):
-        return [*thing, *getattr(thing, "__dict__", {}).values()]
-    if isinstance(thing, Mapping):
-        return list(thing.values())
-    if isinstance(thing, FunctionType):
-        cells = [cell.cell_contents for cell in thing.__closure__ or () if cell != _EMPTY]
-        return [*cells, *(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]
-    if isinstance(thing, MethodType):
-        return [thing.__self__, thing.__func__]
-    if isinstance(thing, functools.partial):
-        return [thing.func, *thing.args, *thing.keywords.values()]
-    if isinstance(thing, nn.Module):
-        return [*thing.children(), *(v for k, v in vars(thing).items() if k not in ("_parameters", "_buffers"))]
-    return list(getattr(thing, "__dict__", {}).values())
-
-
-def check_origin(ledger: Ledger, delta: float | None = None, **things: Any) -> None:
-    """Raise :class:`ArgumentError` for the first of ``things`` that releases have shaped which ``ledger`` lacks."""
-    for name, thing in things.items():
-        origin = origin_of(thing)
+def check_origin(ledger: Ledger, delta: float | None = None, **things: Any) -> Origin:
+    """What has shaped ``things``; :class:`ArgumentError` for the first that releases have shaped which ``ledger``
+    lacks, or that holds too much to be looked through."""
+    known = {name: origin_of(thing, name=name) for name, thing in things.items()}
+    for name, origin in known.items():
         if origin and not origin.within(ledger):
             cost = "" if delta is None else f", epsilon {epsilon_of(origin.mechanisms(), delta):.4g} at delta {delta:g}"
+            own = name if hasattr(type(things[name]), "as_public") else "the network, front or schema in it"
             fix = (
                 f"private rows have shaped it ({len(origin)} releases{cost}), and the ledger does not hold that: pass "
                 "the ledger that does (ledger=run.ledger, and plan with before=run.ledger.mechanisms()), or start from "
-                f"fresh numbers. If they were rows of other people, say so: {name}.as_public('rows of other people')"
+                f"fresh numbers. If they were rows of other people, say so: {own}.as_public('rows of other people')"
             )
-            raise ArgumentError(name, f"<{type(thing).__name__}>", fix)
+            raise ArgumentError(name, f"<{type(things[name]).__name__}>", fix)
+    return Origin.together(*known.values())
+
+
+def _whole(ledger: Ledger) -> Ledger:
+    """Of a run that makes its releases again, the ledger that it is of."""
+    book: Ledger = getattr(ledger, "_whole", ledger)
+    return book
 
 
 def _name(entry: Entry) -> str:

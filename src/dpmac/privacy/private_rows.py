@@ -146,7 +146,7 @@ class PrivateRows:
         table: a release into a ledger that does not hold it is refused.
         """
         check_apart("front", front, self.blank(ROWS)[:1])
-        origin = Origin.together(self.origin, origin_of(front))
+        origin = Origin.together(self.origin, origin_of(front, name="front"))
         once = isinstance(self._columns, tuple) or self._bytes(front) <= room
         if isinstance(self._rows, Persons) or not once:
             first, table = self._front, self._with(self._columns, self._rows)

@@ -12,7 +12,7 @@ A place may also be a person's, with any number of rows (:mod:`dpmac.privacy.gro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -152,6 +152,15 @@ class Batch:
         if self.device.type == "cuda":  # what is recorded has one shape
             return rooms(self._shards, self.sample_rate, self.overflow, 0.0)
         return rooms(self._shards, self.sample_rate, self.overflow, noise_multiplier)
+
+    def most_rows(self, rooms: Sequence[Room]) -> list[int]:
+        """Rows that each process can bring to a release, at most: public.
+
+        Where there are several, as others must be able to tell: more than there are spots, however a process divides
+        its sample into blocks (:func:`block_size` rounds up to a multiple of 32, or of ``together``, or by a 64th).
+        """
+        rows = [self.together * room.most for room in rooms]
+        return rows if len(rows) == 1 else [2 * each + 64 * self.together for each in rows]
 
     def rows_in(self, room: Room, source: NoiseSource, places: NoiseSource) -> int:
         """Rows there is room for in this release; ``places`` is the source that the batch will be spent with.

@@ -10,14 +10,18 @@ the digest that ``dpmac ledger verify`` prints, or a model's folder, to compare 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from dpmac.checks import ArgumentError
+from dpmac.files import opened_in_place, whole_file
+from dpmac.limits import parsed, read_bytes
 
 _DIGITS = 12
+_LONGEST = 4096  # bytes: it has less than 300
 _FIX = "put the newest copy back, or what was spent since is forgotten. If that is meant, delete"
 
 
@@ -31,12 +35,12 @@ def note(ledger: Path, heads: Sequence[str]) -> None:
     """Remember that a ledger has come so far. What cannot be written is left: a release never fails for its witness."""
     seen = {"entries": f"{len(heads) - 1:0{_DIGITS}d}", "head": heads[-1], "root": heads[0]}
     text, place = json.dumps(seen).encode() + b"\n", witness_of(ledger)
-    with suppress(OSError):
-        if place.exists() and place.stat().st_size == len(text):  # in place, as one write of a few bytes
-            with place.open("r+b", buffering=0) as handle:
-                handle.write(text)
-        else:
-            place.write_bytes(text)
+    with suppress(OSError), opened_in_place(place) as handle:  # one write of a few bytes, and through no link
+        if os.fstat(handle.fileno()).st_size == len(text):
+            handle.write(text)
+            return
+    with suppress(OSError), whole_file(place, "wb") as handle:
+        handle.write(text)
 
 
 def check(ledger: Path, heads: Sequence[str], seen: dict[str, Any] | None) -> None:
@@ -68,8 +72,11 @@ def check_none(ledger: Path) -> None:
 
 def told(ledger: Path) -> dict[str, Any] | None:
     """What the witness says; None if there is none, or it is damaged: it is a help, and no ledger."""
+    place = witness_of(ledger)
+    if not place.is_file():  # a pipe would make its reader wait
+        return None
     try:
-        seen = json.loads(witness_of(ledger).read_bytes())
+        seen = parsed(read_bytes(place, _LONGEST))
         return {"entries": int(seen["entries"]), "head": str(seen["head"]), "root": str(seen["root"])}
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -114,7 +114,7 @@ def _alarms(found: Attack, one: str) -> list[Markup]:
     rows = [(percent(a), bound_above(found.true_positives(a))) for a in FALSE_ALARMS]
     share = bound_above((1 + found.advantage()) / 2)
     return [
-        Markup(f"<h3>Finding a {one}</h3>"),
+        Markup(f"<h3>Finding a {text(one)}</h3>"),
         table(("false alarms", f"{one}s found, at most"), rows, numeric=(0, 1)),
         paragraph(
             f"Asked of a {one} that is there or blank with equal chances, nobody is right more than {share} of the "

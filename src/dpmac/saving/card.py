@@ -5,6 +5,7 @@ It says what the estimator, the plan and the ledger say, and nothing that was re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,7 +43,7 @@ def card(
     """The card, in Markdown."""
     title = manifest["name"] or manifest["estimator"]
     parts = [
-        f"# {title}",
+        f"# {_code(title)}",
         f"A `{manifest['estimator']}` of dpmac {manifest['dpmac']}, saved {manifest['created']}.",
         "## What it guarantees",
         _block(str(statement)),
@@ -66,18 +67,22 @@ def _there(manifest: Mapping[str, Any]) -> set[str]:
 
 
 def _block(text: str) -> str:
-    return f"```text\n{text}\n```"
+    """Text as it is, between fences that are longer than any in it."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
 
 
 def _inputs(estimator: OnRows, schema: Schema | None) -> list[str]:
     if schema is None:
-        scale = "as they are" if estimator.feature_range is None else f"clipped to {estimator.feature_range!r}"
+        given = estimator.feature_range
+        scale = "as they are" if given is None else f"clipped to {_code(repr(given))}"
         width = getattr(estimator, "n_features_in_", "?")
         return [f"Rows of {width} numbers, {scale}."]
     features = list(schema.features.items())
     lines = [f"- {_code(name)}: {_described(column)}" for name, column in features[:_MANY]]
     more = [f"- and {len(features) - _MANY} more, in `schema.json`"] if len(features) > _MANY else []
-    what = f" of {schema.name}" if schema.name else ""
+    what = f" of {_code(schema.name)}" if schema.name else ""
     return [f"Rows{what} with these columns:", "\n".join([*lines, *more])]
 
 
@@ -121,6 +126,7 @@ def _training(plan: Plan | None, unit: str, most: int) -> list[str]:
 
 
 def _code(text: Any) -> str:
-    """A name from a table within backticks, on one line: without those that it has itself."""
+    """A text that a user gave, within backticks and on one line: nothing in it is Markdown or HTML then."""
     plain = str(text).replace("`", "'")
-    return f"`{plain if plain.isprintable() else ascii(plain)}`"
+    shown = plain if plain.isprintable() and plain.strip() else ascii(plain)
+    return f"`{shown}`"

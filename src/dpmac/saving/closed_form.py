@@ -13,6 +13,7 @@ from dpmac.methods.pca import ReleasedPCA
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.fronts import Ball, Front
 from dpmac.nets.fronts.saving import packed_front, unpacked_front
+from dpmac.privacy import Origin
 
 FORMAT = "dpmac-closed-form-1"
 _PCA = ("components", "eigenvalues", "moment")
@@ -30,6 +31,7 @@ def save_closed_form(model: ClosedFormAutoencoder, path: Path) -> None:
         "choices": {name: getattr(model.choices, name) for name in _CHOICES},
         "ball": packed_front(model.pca.ball, "pca.ball", tensors),
         "noise_multiplier": model.pca.noise_multiplier,
+        "origin": model.pca.origin.to_dict(),
         "front": packed_front(front, "front", tensors) if isinstance(front, Front) else None,
     }
     write_tensors(path, header, tensors)
@@ -43,7 +45,8 @@ def load_closed_form(path: Path) -> ClosedFormAutoencoder:
         if not isinstance(ball, Ball):
             raise ValueError("its rows are not brought into a ball")
         components, eigenvalues, moment = (tensors[f"pca.{name}"] for name in _PCA)
-        pca = ReleasedPCA(components, eigenvalues, moment, ball, float(header["noise_multiplier"]))
+        known = Origin.from_dict(header.get("origin"))  # files of version 1.0 have none
+        pca = ReleasedPCA(components, eigenvalues, moment, ball, float(header["noise_multiplier"]), origin=known)
         choices = ClosedForm(**header["choices"])
         if header["front"] is not None:
             front: Any = unpacked_front(header["front"], tensors, path)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -24,6 +25,7 @@ import dpmac
 from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACClassifier, DPMACRegressor
 from dpmac.estimators.rows import OnRows
+from dpmac.files import part_of
 from dpmac.nets.fronts import ToRange
 from dpmac.saving.folder import load
 from dpmac.saving.modules import plain_module
@@ -165,7 +167,7 @@ def _new(path: str | Path, ending: str) -> Path:
     if where.suffix != ending:
         raise ArgumentError("path", str(path), f"give the name of a new file that ends in {ending}")
     for one in (where, _beside(where)):
-        if one.exists():
+        if one.exists() or one.is_symlink():
             raise ArgumentError("path", str(one), "there is a file already, and nothing is written over it")
     return where
 
@@ -175,17 +177,17 @@ def _beside(where: Path) -> Path:
 
 
 def _written(where: Path, about: dict[str, Any], write: Callable[[Path], None]) -> Path:
-    """The file and its JSON, each there whole or not at all."""
+    """The file and its JSON, each there whole or not at all: made in a new folder that only this user can enter."""
     where.parent.mkdir(parents=True, exist_ok=True)
-    parts = [one.with_name(f".part-{one.name}") for one in (where, _beside(where))]
+    folder = part_of(where)
+    folder.mkdir(mode=0o700)
     try:
-        write(parts[0])
-        write_json(parts[1], about)
-        parts[1].replace(_beside(where))
-        parts[0].replace(where)
+        write(folder / where.name)
+        write_json(folder / _beside(where).name, about)
+        for one in (_beside(where), where):
+            (folder / one.name).replace(one)
     finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
     return where
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import dpmac
+from dpmac.checks import ArgumentError
 from dpmac.estimators.rows import OnRows
+from dpmac.files import write_new
+from dpmac.limits import check_values
 from dpmac.nets import Activation
 from dpmac.privacy import Ledger, Plan
 from dpmac.saving.card import card
@@ -45,7 +48,8 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     The folder is there whole or not at all. One that exists must be empty, but for ``job.json`` and ``checkpoint...``
     of a running train. ``extra``, plain values for JSON, goes into ``result.json``. What is written is public or was
     released. A seed (``random_state``) is kept as well, and the model card then warns of it; an argument that is an
-    object of your own is kept by its name alone, and an activation of your own must be handed to :func:`load`.
+    object of your own, or the path of a ledger or a checkpoint, is kept by its name alone, and an activation of your
+    own must be handed to :func:`load`.
     """
     check_whole(estimator)
     where = Path(folder).absolute()
@@ -53,12 +57,13 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "dpmac": dpmac.__version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": datetime.now(UTC).date().isoformat(),  # no finer: how long a fit took may depend on its rows
         "name": where.name or None,
         "estimator": type(estimator).__name__,
         "arguments": arguments_of(estimator),
         "fitted": plain_state(estimator),
     }
+    check_readable(manifest)
     run, statement, schema = run_of(estimator), estimator.privacy_.statement(), _schema_of(estimator)
     plan = None if run is None else run.plan
     with whole_folder(where) as beside:
@@ -76,7 +81,7 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
         manifest["files"] = {path.name: digest_of(path) for path in sorted(beside.iterdir())}
         write_text(beside / "README.md", card(estimator, manifest, statement, plan, schema))
         manifest["files"]["README.md"] = digest_of(beside / "README.md")
-        (beside / NAME).write_bytes(sealed(manifest))
+        write_new(beside / NAME, sealed(manifest))
     return Path(folder)
 
 
@@ -84,8 +89,9 @@ def load(folder: str | Path, *, activations: Sequence[Activation] = ()) -> Any:
     """The estimator that was saved to ``folder``: it predicts as the fitted one did, bit for bit.
 
     Nothing is executed from the files. One that is missing, cut short, edited or another's is a FileNotFoundError or a
-    ValueError that names it. ``activations`` of your own are in a file by their names alone: hand them in. The ledger
-    that the arguments name is not touched until ``fit`` is called; ``privacy_.ledger`` is a copy to look at.
+    ValueError that names it. ``activations`` of your own are in a file by their names alone: hand them in. A folder
+    names no place on the machine of whoever saved it: ``ledger`` is a copy to look at, which refuses to record
+    anything. To fit again, name the ledger of the rows: ``model.set_params(ledger="a/path")``.
     """
     return open_folder(folder).estimator(activations=activations)
 
@@ -162,6 +168,15 @@ class RunFolder:
 
     def _json(self, name: str) -> Any:
         return read_json(self.path / name) if name in self.manifest["files"] else None
+
+
+def check_readable(manifest: Mapping[str, Any]) -> None:
+    """Raise :class:`ArgumentError` for a manifest that :func:`load` would refuse: a label or a name without end."""
+    try:
+        check_values(manifest)
+    except ValueError as error:
+        fix = "no file of a model may hold that: give shorter names and labels"
+        raise ArgumentError("estimator", str(error), fix) from None
 
 
 def _schema_of(estimator: OnRows) -> Schema | None:

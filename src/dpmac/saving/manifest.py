@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmac.checks import ArgumentError
+from dpmac.limits import JSON_BYTES, LEDGER_BYTES, TENSOR_BYTES, parsed, read_bytes
 
 FORMAT = "dpmac-model-1"
 NAME = "dpmac.json"
@@ -35,6 +36,8 @@ part of the model, and no digest speaks for it."""
 NEEDED = ("model.safetensors", "ledger.jsonl", "statement.json", "statement.txt", "README.md")
 _KEYS = {"format", "dpmac", "created", "name", "estimator", "arguments", "fitted", "files", "seal"}
 _NO_SEAL = "0" * 64
+_TENSORS = ("model.safetensors", "front.safetensors")
+_MOST = {"ledger.jsonl": LEDGER_BYTES, **dict.fromkeys(_TENSORS, TENSOR_BYTES)}  # bytes; of any other file JSON_BYTES
 DAMAGED = "it is damaged, cut short or edited: restore the folder from where it was copied"
 
 
@@ -62,8 +65,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.exists() and not path.is_symlink():
         what = "a run of Run.save, which keeps no model" if (folder / "plan.json").exists() else "no model's folder"
         raise FileNotFoundError(f"{path}: there is no such file: {folder} is {what}, or its writing was interrupted")
-    raw = plain_bytes(path)
     with reading(path):
+        raw = plain_bytes(path)
         found = _parsed(raw)
         if not isinstance(found, dict) or "format" not in found:
             raise ValueError("it has no format")
@@ -90,13 +93,16 @@ def check_files(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
         if not path.exists() and not path.is_symlink():
             raise FileNotFoundError(f"{path}: there is no such file, and {NAME} lists it: {DAMAGED}")
         check_plain(path)
+        there, most = path.stat().st_size, _MOST.get(name, JSON_BYTES)
+        if there > most:
+            raise ValueError(f"{path} has {there:,} bytes, and {most:,} are the most of such a file: it is not read")
+        size = expected.get("bytes") if isinstance(expected, Mapping) else None
         try:
-            found = digest_of(path)
+            same = there == size and digest_of(path) == expected
         except OSError as error:
             raise ValueError(f"{path} cannot be read ({error.strerror})") from None
-        if found != expected:
-            size = expected.get("bytes") if isinstance(expected, Mapping) else None
-            raise ValueError(f"{path} is not what was saved ({found['bytes']} bytes, {size} were written): {DAMAGED}")
+        if not same:
+            raise ValueError(f"{path} is not what was saved ({there} bytes, {size} were written): {DAMAGED}")
 
 
 def check_plain(path: Path) -> None:
@@ -110,7 +116,7 @@ def check_plain(path: Path) -> None:
 def plain_bytes(path: Path) -> bytes:
     check_plain(path)
     try:
-        return path.read_bytes()
+        return read_bytes(path, JSON_BYTES)
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror})") from None
 
@@ -141,6 +147,6 @@ def read_json(path: Path) -> Any:
 
 def _parsed(raw: bytes) -> Any:
     """What JSON says; half a character (a lone surrogate) is refused, since nothing that shows it could be written."""
-    found = json.loads(raw)
+    found = parsed(raw)
     json.dumps(found, ensure_ascii=False).encode()
     return found

@@ -31,6 +31,8 @@ OBJECTS: dict[str, type[Any]] = {
 OPTIMIZERS: dict[str, Any] = {kind.__name__: kind for kind in ELEMENTWISE}
 _DTYPE = re.compile(r"[<>|=]?([biuf]\d{1,2}|U\d{1,9}|[mM]8(\[\w{1,6}\])?)")
 
+_ARRAY_BYTES = 2**26  # of an array in a manifest: labels, names, a few numbers
+
 
 class OwnObjectError(TypeError):
     """A value that has no place in a file: an object whose class is not the package's."""
@@ -137,6 +139,8 @@ def array_of(content: Mapping[str, Any]) -> Array:
     values = [unpacked(item) for item in content["values"]]
     if dtype != "O" and not _DTYPE.fullmatch(dtype):
         raise ValueError(f"an array of dtype {dtype!r}, which this version does not know")
+    if dtype != "O" and len(values) * np.dtype(dtype).itemsize > _ARRAY_BYTES:  # a text's width is only a claim
+        raise ValueError(f"an array of {len(values):,} values of dtype {dtype!r}, which is too large")
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return (found if dtype == "O" else np.array(values, dtype=np.dtype(dtype))).reshape(shape)

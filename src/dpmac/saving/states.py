@@ -6,6 +6,7 @@ the manifest under "fitted", by the attribute's name; the rest has files of its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Privacy, PrivateEstimator
 from dpmac.estimators.rows import OnRows
+from dpmac.limits import NUMBERS, STEPS
 from dpmac.methods.pca import ReleasedPCA
 from dpmac.nets import Activation, Network
 from dpmac.nets.fronts import Front, load_front, save_front
@@ -42,7 +44,7 @@ class Kept:
 def _labels_agree(model: Any) -> bool:
     units: tuple[int, ...] = model.network_.output_shape
     several = model._indicator
-    known = model.loss in ("softmax", "sigmoid") and (several is None or isinstance(several, np.dtype))
+    known = model.loss in ("softmax", "sigmoid") and (several is None or several.kind in "biuf")
     return known and model.classes_.shape == units
 
 
@@ -55,6 +57,22 @@ def _code_agrees(model: Any) -> bool:
     if model.autoencoder_ is None:
         return bool(model.code_size_ in model.network_.sizes)
     return bool(model.code_size_ == len(model.autoencoder_.pca.components))
+
+
+def _width_agrees(model: Any) -> bool:
+    """Whether it takes rows as wide as its front and its model do: a manifest's word alone would size what is made."""
+    width, front = model.n_features_in_, model.front_
+    if type(width) is not int or not 1 <= width <= NUMBERS:
+        return False
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and len(names) != width:
+        return False
+    shape = (width,) if front is None else front.shape_after((width,))
+    closed = model if isinstance(model, DPMACPCA) else getattr(model, "autoencoder_", None)
+    if closed is None:
+        return bool(math.prod(shape) == model.network_.sizes[0])
+    pca = closed.pca_ if isinstance(model, DPMACPCA) else closed.pca
+    return bool(shape == tuple(pca.components.shape[1:]))
 
 
 KEPT: dict[type[OnRows], Kept] = {
@@ -102,14 +120,18 @@ def plain_state(estimator: OnRows) -> dict[str, Any]:
 
 
 def arguments_of(estimator: OnRows) -> dict[str, Any]:
-    """The constructor's arguments in plain values. An object of the user's own is kept by its name alone."""
+    """The constructor's arguments in plain values. An object of the user's own is kept by its name alone, and so are
+    the places of files: where they lie on the holder's machine is nobody's business."""
     found: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if name == "world":
             continue  # of the processes that have fitted it
-        if isinstance(value, Ledger):
-            # a ledger with a file is that file, and one in memory stays behind
-            found[name] = {"ledger": None} if value.path is None else packed(value.path)
+        place = value.path if isinstance(value, Ledger) else value
+        if name == "ledger" and value is not None:
+            found[name] = {"ledger": None, **({} if place is None else {"name": Path(place).name})}
+            continue
+        if name == "checkpoint" and isinstance(value, str | Path):
+            found[name] = {"own": Path(value).name}
             continue
         try:
             found[name] = packed(value)
@@ -160,22 +182,34 @@ def history_from(raw: list[dict[str, Any]]) -> list[Record]:
 def plan_from(raw: Mapping[str, Any]) -> Plan:
     before = tuple(Mechanism(**one) for one in raw["before"])
     names = ("n", "batch_size", "steps", "noise_multiplier", "delta")
+    if raw["steps"] > STEPS:
+        raise ValueError(f"{raw['steps']:,} steps, and {STEPS:,} are the most")
     return Plan(**{name: raw[name] for name in names}, before=before)
 
 
 def arguments_from(kind: type[OnRows], raw: Mapping[str, Any], ledger: Ledger, own: Sequence[Activation]) -> Any:
-    """The constructor's arguments; one that was kept by its name alone is a text, which ``fit`` will ask to replace."""
+    """The constructor's arguments; one that was kept by its name alone is a text, which ``fit`` will ask to replace.
+
+    A ledger comes back as the folder's own copy, which refuses to record anything: whoever fits again names the file
+    of the ledger to go on with. A path in a folder is never taken for one of this machine, whoever wrote it there.
+    """
     unknown = sorted(set(raw) - set(kind._get_param_names()))
     if unknown:
         raise ValueError(f"{kind.__name__} has no argument {unknown[0]!r} in this version")
     named = {act.name: act for act in own}
     found: dict[str, Any] = {}
     for name, value in raw.items():
-        match value:
-            case {"ledger": None}:
-                found[name] = ledger  # a copy, which refuses to go on: what it held goes on elsewhere
-            case {"own": str(text)}:
-                found[name] = None if name == "random_state" else text
+        match name, value:
+            case "ledger", None:
+                found[name] = None
+            case "ledger", _:  # a name beside None; version 0.2 wrote the path
+                found[name] = ledger
+            case "checkpoint", _:
+                found[name] = None  # it was this run's, on another machine
+            case "random_state", {"own": str()}:
+                found[name] = None
+            case _, {"own": str(text)}:
+                found[name] = text
             case _:
                 found[name] = unpacked(value, named)
     return found
@@ -205,7 +239,7 @@ def restored(
     estimator.privacy_ = Privacy(ledger, float(fitted["delta"]), tuple(fitted["notes"]))
     with reading(folder / MODEL):
         _put_in(estimator, folder / MODEL, front, plan, history, activations)
-    if not KEPT[kind].agrees(estimator):
+    if not (KEPT[kind].agrees(estimator) and _width_agrees(estimator)):
         raise ValueError("what was fitted and the model do not belong together")
     return estimator  # type: ignore[no-any-return]
 
@@ -225,15 +259,17 @@ def _put_in(
     device, known = _device_of(estimator), Origin.of(estimator.privacy_.ledger)
     if isinstance(estimator, DPMACPCA):
         estimator.front_ = front
-        pca = replace(moved_pca(ReleasedPCA.load(path), device), origin=known)
+        pca = moved_pca(ReleasedPCA.load(path), device)
+        pca = replace(pca, origin=Origin.together(known, pca.origin))
         estimator.pca_, estimator.mean_ = pca, pca.centre.cpu().numpy()
         estimator.components_ = pca.components.cpu().numpy()
         return
     if plan is None:
         closed = moved(load_closed_form(path), device)
+        whole = Origin.together(known, closed.pca.origin)
         if isinstance(closed.choices.front, Front):
-            closed.choices.front.origin = known
-        estimator.front_, estimator.autoencoder_ = front, replace(closed, pca=replace(closed.pca, origin=known))
+            closed.choices.front.origin = whole
+        estimator.front_, estimator.autoencoder_ = front, replace(closed, pca=replace(closed.pca, origin=whole))
         return
     if isinstance(estimator, DPMACAutoencoder):
         estimator.autoencoder_ = None

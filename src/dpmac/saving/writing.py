@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmac.checks import ArgumentError
-from dpmac.files import sync
+from dpmac.files import part_of, sync, write_new
 from dpmac.saving.manifest import FILES, NAME
 
 TAKEN = "there is something in this folder already, and nothing is written over it: give a new one"
@@ -44,7 +42,8 @@ def whole_folder(where: Path) -> Iterator[Path]:
     """
     check_free(where)
     where.parent.mkdir(parents=True, exist_ok=True)
-    beside = _beside(where)
+    beside = part_of(where)
+    beside.mkdir()
     try:
         yield beside
         for path in beside.iterdir():
@@ -65,21 +64,10 @@ def whole_folder(where: Path) -> Iterator[Path]:
         raise
 
 
-def _beside(where: Path) -> Path:
-    for count in itertools.count():
-        beside = where.parent / f".{where.name}.{os.getpid()}.{count}.part"
-        try:
-            beside.mkdir()
-        except FileExistsError:
-            continue
-        return beside
-    raise AssertionError("unreachable")
-
-
 def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=1, allow_nan=False))
 
 
 def write_text(path: Path, text: str) -> None:
-    """Text with Unix line ends, whatever the system, so that a digest is of the same bytes everywhere."""
-    path.write_bytes(f"{text}\n".encode())
+    """A new file: text with Unix line ends, whatever the system, so that a digest is of the same bytes everywhere."""
+    write_new(path, f"{text}\n".encode())

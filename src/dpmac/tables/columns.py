@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,6 +21,7 @@ import numpy as np
 
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError, number
+from dpmac.limits import TEXT
 
 Array = np.ndarray[Any, Any]
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
@@ -83,7 +85,9 @@ class Category:
         if any(is_missing(value) for value in values):
             raise ArgumentError("values", list(values), "an empty value is no value: leave it out and set missing")
         texts = tuple(text_of(value) for value in values)
-        twice = sorted({text for text in texts if texts.count(text) > 1})
+        for text in texts:
+            check_length("values", text)
+        twice = sorted(text for text, count in Counter(texts).items() if count > 1)
         if twice:
             raise ArgumentError("values", twice, "give each value once")
         object.__setattr__(self, "values", texts)
@@ -131,6 +135,13 @@ def text_of(cell: Any) -> str:
     if isinstance(cell, float | np.floating) and math.isfinite(cell) and cell == int(cell):
         return str(int(cell))
     return str(cell)
+
+
+def check_length(name: str, text: str) -> None:
+    """Raise unless a name or a value is short enough for the files of a model."""
+    if len(text) > TEXT:
+        fix = f"it has {len(text):,} characters, and {TEXT:,} are the most"
+        raise ArgumentError(name, f"{text[:40]}...", fix)
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

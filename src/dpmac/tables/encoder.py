@@ -18,6 +18,7 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.nets.fronts.base import Front, Shape
+from dpmac.privacy.outputs import remember
 from dpmac.tables.columns import Array, Category, Column, Number
 from dpmac.tables.frames import cells
 from dpmac.tables.schema import Schema
@@ -103,7 +104,9 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
         inputs = torch.empty(len(codes), self.n_features_out, dtype=torch.float64)
         for start in range(0, len(codes), _BLOCK):
             inputs[start : start + _BLOCK] = self(codes[start : start + _BLOCK])
-        return np.asarray(inputs.numpy())
+        made = np.asarray(inputs.numpy())
+        remember(made, self.origin)
+        return made
 
     def fit_transform(self, X: Any, y: Any = None, **_: Any) -> Array:  # noqa: ARG002
         return self.transform(X)

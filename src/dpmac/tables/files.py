@@ -11,6 +11,8 @@ import csv
 import gzip
 import io
 import math
+import numbers
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +28,8 @@ from dpmac.tables.schema import Schema
 Table = dict[str, list[Any]]
 PARQUET = (".parquet", ".pq")
 _DELIMITERS = (",", ";", "\t")
+_FORMULA = re.compile(r"'*\s*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r]")  # also as wide as Chinese letters
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 csv.field_size_limit(2**24)  # a cell of 16 MB is a damaged file; the usual limit of 128 KB is not
 
 
@@ -179,3 +183,20 @@ def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
         for row in zip(*columns.values(), strict=True)
     )
     return out.getvalue()
+
+
+def for_spreadsheets(columns: Mapping[str, Sequence[Any]]) -> Table:
+    """The table with an apostrophe before every text that a spreadsheet would take for a formula, names included.
+
+    Those begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return. Numbers stay as they are, also those that
+    are written as texts ("-1"). A text that has apostrophes before such a sign gets another one, so that no two texts
+    become the same: whoever takes one away has what was there.
+    """
+    return {str(_harmless(name)): [_harmless(cell) for cell in cells] for name, cells in columns.items()}
+
+
+def _harmless(cell: Any) -> Any:
+    text = str(cell)
+    if isinstance(cell, numbers.Number) or _NUMBER.fullmatch(text) or not _FORMULA.match(text):
+        return cell
+    return f"'{text}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpmac.checks import ArgumentError
 from dpmac.files import whole_file
+from dpmac.limits import read_json
 from dpmac.privacy.origin import PUBLIC, Origin
-from dpmac.tables.columns import Category, Column, Number, did_you_mean, text_of
+from dpmac.tables.columns import Category, Column, Number, check_length, did_you_mean, text_of
 
 if TYPE_CHECKING:
     from dpmac.privacy import Ledger
@@ -50,12 +52,14 @@ class Schema:
         for name, column in self.columns.items():
             if not isinstance(name, str) or not name:
                 raise ArgumentError("columns", name, "a column's name must be a text that is not empty")
+            check_length("columns", name)
             if not isinstance(column, Number | Category):
                 raise ArgumentError(f"columns.{name}", column, fix)
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         for key in ("name", "about"):
             if not isinstance(getattr(self, key), str):
                 raise ArgumentError(key, getattr(self, key), "give a text")
+            check_length(key, getattr(self, key))
         if not isinstance(self.target, str | None):
             raise ArgumentError("target", self.target, "give the name of one of the columns, a text")
         if self.target is not None and self.target not in self.columns:
@@ -165,10 +169,10 @@ class Schema:
     def read(path: str | Path) -> Any:
         """What a JSON file holds, finished or not: see :func:`unfinished`."""
         try:
-            return json.loads(Path(path).read_text("utf-8"), object_pairs_hook=_each_once)
+            return read_json(Path(path), objects=_each_once)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: {error.name}", error.value, error.fix) from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ArgumentError("path", str(path), f"this file is not JSON ({error})") from None
 
     def save(self, path: str | Path) -> None:
@@ -262,7 +266,7 @@ def _check_keys(where: str, raw: Any, known: Sequence[str], needed: Sequence[str
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, unless a key stands in it twice: which of the two was meant is not ours to guess."""
     made = dict(pairs)
-    for key in made if len(made) < len(pairs) else ():
-        if [k for k, _ in pairs].count(key) > 1:
-            raise ArgumentError(key, made[key], "this key stands twice in one object: keep one of them")
+    if len(made) < len(pairs):
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ArgumentError(key, made[key], "this key stands twice in one object: keep one of them")
     return made

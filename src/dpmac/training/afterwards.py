@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpmac.files import whole_file
+from dpmac.limits import read_json
 from dpmac.nets.files import rebuilding
 from dpmac.privacy import Ledger
 from dpmac.privacy.plan import STEP
@@ -89,7 +90,7 @@ def _read(checkpoints: Checkpoints, run: str) -> tuple[int, tuple[float, ...] | 
     if not path.exists():
         return 0, None
     with rebuilding(path, "result"):
-        found = json.loads(path.read_bytes())
+        found = read_json(path)
         if set(found) != {"format", "run", "made", "numbers"} or found["format"] != FORMAT:
             raise ValueError("its keys are not those of its format")
         if found["run"] != run:  # of an earlier fit, which was killed when it tidied up

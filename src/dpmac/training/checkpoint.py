@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
-from dpmac.files import sync
+from dpmac.files import parts_of, sync
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.privacy import Ledger
 from dpmac.randomness.streams import fresh_name
@@ -132,8 +132,7 @@ class Checkpoints:
     def clear(self) -> None:
         """Remove the checkpoint, and the folder if nothing else is in it."""
         self._run = None
-        halves = (f".{NAME}.*.part", f".{AFTER}.*.part")  # of processes that were killed
-        for path in (self.path, self.after, *(path for name in halves for path in self.folder.glob(name))):
+        for path in (self.path, self.after, *parts_of(self.path), *parts_of(self.after)):
             path.unlink(missing_ok=True)
         self._remove_if_empty()
 
@@ -151,6 +150,8 @@ class Checkpoints:
         if saved is None:
             return ledger
         for count, head in saved["heads"]:
+            if count == 0 and not ledger.begun:  # nothing was released: there is no file yet
+                continue
             if ledger.head(count) != head:
                 fix = (
                     f"it is not the ledger that the run of {self.path} wrote to, or an older copy of it: give that one"

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dpmac.files import write_new
 from dpmac.nets import Network
 from dpmac.nets.fronts import Front, save_front
 from dpmac.privacy import Ledger, Plan, Statement
@@ -79,7 +80,7 @@ class Run:
         _write_json(where / "plan.json", self.plan.to_dict())
         _write_json(where / "history.json", [record.plain() for record in self.history])
         _write_json(where / "statement.json", statement.to_dict())
-        (where / "statement.txt").write_text(f"{statement}\n", encoding="utf-8")
+        write_new(where / "statement.txt", f"{statement}\n".encode())
         if extra is not None:
             _write_json(where / "result.json", dict(extra))
         return where
@@ -97,4 +98,4 @@ def new_folder(parent: str | Path, name: str) -> Path:
 
 
 def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    write_new(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())

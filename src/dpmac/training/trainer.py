@@ -24,7 +24,7 @@ from dpmac.nets import Loss, Network
 from dpmac.nets.fronts import Front
 from dpmac.privacy import Bound, Ledger, Normalise, Plan, PrivateRows, Unbounded, release
 from dpmac.privacy.accounting import merged
-from dpmac.privacy.origin import Origin, check_origin, origin_of
+from dpmac.privacy.origin import Origin, check_origin
 from dpmac.privacy.plan import STEP
 from dpmac.privacy.world import ALONE, World, WorldError
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
@@ -108,7 +108,7 @@ class Trainer:
         given = {"whether there are targets": y is not None, "whether there are checkpoints": checkpoints is not None}
         agreed(world, {**self._job(), "front": self.front, **given})
         book, checkpoints = books(world, ledger), checkpoints_for(world, checkpoints)
-        with handing_over(book), ExitStack() as apart:
+        with book.alone(), handing_over(book), ExitStack() as apart:
             if checkpoints is not None:
                 world.everywhere(partial(self._alone, apart, world, book, checkpoints))
             with book.noting(run=None if checkpoints is None else checkpoints.run):
@@ -131,6 +131,9 @@ class Trainer:
         front = None if self.front is None else copy.deepcopy(self.front).to(network.device)
         first = Step(network, self.loss, self.zstep, self.expansion, self.bound, front)
         world.everywhere(lambda: check_step(first, rows.to(network.device)))
+        # now that every piece has been used once: one may have loaded a network meanwhile
+        found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
+        known = Origin.together(found, rows.origin)
         table, step_of = self._start(rows.to(network.device), network, front)
         samples = Samples(table, self.plan.sampler(self.source.spawn("sampler")))
         updater = self.wstep.start(network, self.plan.steps)
@@ -154,7 +157,6 @@ class Trainer:
         if world.size > 1:
             world.agree("the weights", digest(updater.model.parameters()))
         self._check_books(book, course)
-        known = origin_of(*self._pieces().values())
         updater.model.origin = Origin.of(book, known)
         notes = tuple(dict.fromkeys((*self.notes, *known.notes())))
         return Run(updater.model, course.history, book, self.plan, notes, front)
@@ -271,7 +273,6 @@ class Trainer:
             raise ArgumentError(
                 "ledger", ledger, "it must hold exactly what plan.before lists: pass the ledger of those releases"
             )
-        check_origin(ledger, self.plan.delta, **self._pieces())
         for name in ("evaluate", "on_step"):
             if not (getattr(self, name) is None or callable(getattr(self, name))):
                 raise ArgumentError(name, getattr(self, name), "give a function, or None")

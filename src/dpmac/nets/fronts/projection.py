@@ -13,6 +13,9 @@ from dpmac.nets.fronts.base import FLOOR, Front, Shape, check_width
 from dpmac.privacy.bounds import SLACK, clip_factors
 from dpmac.privacy.parts import row_norms
 
+SIDE = 512  # pixels
+BASIS = 2**25  # numbers: a file that names a side and a count must not fill the memory
+
 
 def put_on_sphere(rows: Tensor, length: float = 1.0) -> Tensor:
     """Every row scaled to ``length`` by itself; a row shorter than FLOOR, or not finite, gives zeros.
@@ -118,9 +121,9 @@ class LowFrequencies(Front):
 
     def __init__(self, side: int, count: int, centre: float | Tensor = 0.0) -> None:
         super().__init__()
-        self.side = integer("side", side, "give the side of the images in pixels, at least 1")
-        fix = f"give the number of frequencies, from 1 to {self.side**2}"
-        self.count = integer("count", count, fix, high=self.side**2)
+        self.side = integer("side", side, f"give the side of the images in pixels, from 1 to {SIDE}", high=SIDE)
+        most = min(self.side**2, BASIS // self.side**2)
+        self.count = integer("count", count, f"give the number of frequencies, from 1 to {most}", high=most)
         self.constant("centre", centre)
         self.register_buffer("basis", lowest_cosines(self.side, self.count), persistent=False)
 

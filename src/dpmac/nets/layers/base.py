@@ -14,16 +14,18 @@ import torch
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError
+from dpmac.privacy.origin import Shaped
 from dpmac.privacy.parts import Part
 from dpmac.randomness import NoiseSource
 
 Shape = tuple[int, ...]  # of one example, without the rows
 
 
-class Layer(nn.Module):
+class Layer(Shaped):
     """A map of one example to another shape. Layers without weights carry coordinates between those that have them.
 
-    ``kind`` is its name in files; :meth:`config` gives the constructor's arguments, in plain values.
+    ``kind`` is its name in files; :meth:`config` gives the constructor's arguments, in plain values. ``origin`` is that
+    of the network it was trained in, so that a layer which is taken out of it knows.
     """
 
     kind: ClassVar[str]
