@@ -15,7 +15,7 @@ import pytest
 import dpmac
 from dpmac import DPMACClassifier, Schema
 from dpmac.cli import places
-from dpmac.privacy import Ledger
+from dpmac.privacy import Entry, Ledger
 from dpmac.tables import Category, Number
 from dpmac.tables.files import csv_text
 
@@ -192,7 +192,7 @@ def test_the_ledger_inside_a_finished_run_is_not_gone_on_with(adult, new_hospita
 
 
 def test_another_data_sets_ledger_is_refused(new_hospital, run):
-    Ledger(new_hospital / "book.ledger", "another")
+    Ledger(new_hospital / "book.ledger", "another").append(Entry("mean", 1.0, 1.0))
     done = run(*TRAIN, "--ledger", "book.ledger", "--data-set", "patients")
     assert done.code == 2
     assert "the ledger is of the data set 'another'" in done.err

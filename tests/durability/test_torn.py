@@ -18,7 +18,8 @@ from durability.child import FIT, rows
 def test_a_ledger_that_ends_at_any_byte(tmp_path):
     """Whole, or without a last line whose release never returned, or refused."""
     book = Ledger(tmp_path / "whole", "hospital")
-    texts = [book.path.read_bytes()]
+    Ledger(data_set="hospital").save(tmp_path / "none")  # of no releases: a header alone
+    texts = [(tmp_path / "none").read_bytes()]
     for step in range(4):
         book.append(Entry("training step", 1.0 + step, 0.5, False, {"layer 1": 0.5}))
         texts.append(book.path.read_bytes())

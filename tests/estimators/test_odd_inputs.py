@@ -27,7 +27,7 @@ def rows():
 def test_an_argument_that_is_no_piece_of_ours_is_refused_by_its_name(name, value, tmp_path):
     with pytest.raises(ArgumentError, match=f"{name}="):
         DPMACClassifier(**{**QUICK, "hidden_layer_sizes": (3,), name: value}, ledger=tmp_path / "ledger").fit(*rows())
-    assert len(Ledger.read(tmp_path / "ledger")) == 0
+    assert not (tmp_path / "ledger").exists()
 
 
 def test_a_number_that_no_array_can_hold():

@@ -90,7 +90,7 @@ def test_a_report_on_a_model_whose_range_is_none(original, tmp_path):
 
 def test_a_header_of_a_ledger_that_counts_with_a_list_is_damaged(tmp_path):
     path = tmp_path / "ledger"
-    Ledger(path)
+    Ledger().save(path)
     path.write_bytes(path.read_bytes().replace(b'"000000000000"', b"[0]"))
     with pytest.raises(ValueError, match="line 1: damaged"):
         Ledger.load(path)
@@ -98,7 +98,7 @@ def test_a_header_of_a_ledger_that_counts_with_a_list_is_damaged(tmp_path):
 
 def test_a_line_of_a_ledger_that_is_nested_without_end_is_damaged(tmp_path):
     path = tmp_path / "ledger"
-    Ledger(path)
+    Ledger().save(path)
     path.write_bytes(path.read_bytes() + b"[" * 100_000 + b"\n")
     with pytest.raises(ValueError, match="line 2: damaged"):
         Ledger.load(path)

@@ -38,7 +38,7 @@ def warn_of_ids(table: Any) -> None:
                 f"protected row by row only. Give fit groups=table[{name!r}] (dpmac train: --groups), and it is for "
                 "one person with all their rows"
             )
-            warnings.warn(text, PrivacyWarning, stacklevel=6)
+            warnings.warn(text, PrivacyWarning, stacklevel=7)
             return
 
 

@@ -48,7 +48,7 @@ def stage_before(rows: Tensor, ledger: Ledger, own: Iterable[Mechanism], delta: 
             f"other one, epsilon {round_up(before)}, are not in it; together that is epsilon {round_up(both)} at delta "
             f"{delta:g}. Give both the same ledger (ledger = dpmac.Ledger(); or its path), and the statement has it all"
         )
-        warnings.warn(text, PrivacyWarning, stacklevel=4)
+        warnings.warn(text, PrivacyWarning, stacklevel=5)
     note = (
         f"how the rows were made: another private estimator gave them, by {len(lacking)} releases (epsilon "
         f"{round_up(before)} at delta {delta:g}) that this ledger does not hold; unless those were of other people, "

@@ -102,7 +102,7 @@ def warn_of_scales(x: Tensor) -> None:
             "such rows could teach is clipped away. Scale by public constants, never by the rows' own statistics: give "
             "feature_range=(low, high), numbers or one per column, or a schema="
         )
-        warnings.warn(text, PrivacyWarning, stacklevel=4)
+        warnings.warn(text, PrivacyWarning, stacklevel=5)
 
 
 def _warn_of_repeats(known: list[_Table]) -> None:
@@ -114,13 +114,13 @@ def _warn_of_repeats(known: list[_Table]) -> None:
             f"this process has fitted these rows before, or some of them: with this fit {fits} times. Each fit spends, "
             f"and what they spend adds up, while each statement tells of one only. {fix}"
         )
-        warnings.warn(text, PrivacyWarning, stacklevel=6)
+        warnings.warn(text, PrivacyWarning, stacklevel=7)
     elif fits == 1 and _in_a_worker():
         text = (
             "this private fit runs in a worker process without a ledger: what other workers spend on the same rows is "
             f"not seen here, and it adds up. {fix} (with n_jobs=1: a ledger has one writer)"
         )
-        warnings.warn(text, PrivacyWarning, stacklevel=6)
+        warnings.warn(text, PrivacyWarning, stacklevel=7)
 
 
 def _in_a_worker() -> bool:

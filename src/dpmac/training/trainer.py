@@ -151,7 +151,8 @@ class Trainer:
                 if world.size > 1:
                     world.note("the weights after a step", checksum(network.parameters()))
                 if checkpoints is not None and held is not None:
-                    if course.done == self.plan.steps or held.came or checkpoints.due():
+                    # the first makes the ledger's file: from now on it is missed if it is gone
+                    if course.done in (1, self.plan.steps) or held.came or checkpoints.due():
                         self._keep(checkpoints, partial(course.state, job, self.bound))
                     held.let_through()
         if world.size > 1:
