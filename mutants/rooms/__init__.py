@@ -19,12 +19,13 @@ from mutants.rooms import (
     randomness,
     sampling,
     saying,
+    spending,
     together,
     training,
 )
 
 ROOMS = (
     *(sampling, counts, private_code, parts, alike, bounds, door, noise, randomness),
-    *(ledger, provenance, accounting, methods, training, together, estimators, files, saying),
+    *(ledger, provenance, accounting, methods, training, together, estimators, files, saying, spending),
 )
 MUTANTS = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

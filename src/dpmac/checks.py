@@ -63,3 +63,11 @@ def chosen(name: str, value: str | T, known: Mapping[str, T]) -> T:
     if value not in known:
         raise ArgumentError(name, value, f"choose one of {', '.join(known)}, or give an object of that kind")
     return known[value]
+
+
+def check_utf8(name: str, text: str) -> None:
+    """Refuse a text that no file of ours can hold: what came of bytes that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(name, text, "this is not UTF-8 text, which files and reports are: rename it") from None

@@ -14,7 +14,7 @@ import pytest
 
 import dpmac
 from dpmac import DPMACClassifier, Schema
-from dpmac.cli import training
+from dpmac.cli import places
 from dpmac.privacy import Entry, Ledger
 from dpmac.tables import Category, Number
 from dpmac.tables.files import csv_text
@@ -160,7 +160,7 @@ REFUSED = [
     ({}, ["--total-epsilon", "0.5"], 1, "total_epsilon=0.5: the ledger holds 0 already"),
     ({}, ["--out", "patients.csv/run"], 2, "nothing can be written in"),
     ({}, ["--out", "."], 2, "--out='.': it exists"),
-    ({}, ["--ledger", "patients.csv"], 1, "patients.csv"),
+    ({}, ["--ledger", "patients.csv"], 2, "it would be written over file patients.csv"),
     ({}, ["--ledger", "nowhere/here/l.ledger", "--epochs", "-1"], 2, "epochs=-1.0"),
     ({}, ["--public-test", "new-patients.csv"], 2, "it has no column 'death'"),
 ]
@@ -178,7 +178,7 @@ def test_what_is_wrong_is_said_and_nothing_is_spent_or_left(cells, words, code, 
 
 
 def test_a_full_disk_is_noticed_before_the_start(new_hospital, run, monkeypatch):
-    monkeypatch.setattr(training, "ROOM", 2**60)
+    monkeypatch.setattr(places, "ROOM", 2**60)
     done = run(*TRAIN)
     assert done.code == 1
     assert "MB are free in" in done.err

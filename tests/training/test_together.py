@@ -195,8 +195,8 @@ def test_a_process_that_gives_up_is_noticed_at_once_though_it_lives_on():
 
 
 def diverged(world, after):
-    """Process 1 moves a weight by one bit, unasked: ``after`` that many looks at the model."""
-    looks = iter(range(after))
+    """Process 1 moves a weight by one bit, unasked: ``after`` that many looks at the model, and the first of all."""
+    looks = iter(range(1 + after))
 
     def evaluate(network):
         if world.rank == 1 and next(looks, None) is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 
 import pytest
@@ -133,7 +134,7 @@ def test_the_model_that_is_kept_and_judged_is_the_w_steps(problem):
     run = trainer_for(problem, wstep=Averaged(OptimizerStep(0.1)), **more).fit(problem.x, problem.y)
     plain = trainer_for(problem, wstep=OptimizerStep(0.1)).fit(problem.x, problem.y)
     assert not torch.equal(flat(run.model), flat(plain.model))
-    assert all(network is run.model for network in seen)
+    assert all(network is run.model for network in seen[1:])  # the first was a copy, before the first step
     assert run.history[-1].metrics == {"weights": float(flat(run.model).sum())}
 
 
@@ -244,3 +245,17 @@ def test_what_cannot_be_called_is_refused_before_anything_is_paid(problem, name)
     with pytest.raises(ArgumentError, match=rf"{name}=3: give a function, or None"):
         trainer_for(problem, **{name: 3}).fit(problem.x, problem.y, ledger=ledger)
     assert len(ledger) == 0
+
+
+@pytest.mark.parametrize("answer", [{"accuracy": "high"}, None, 0.5])
+def test_a_metric_that_fails_is_found_before_anything_is_spent(problem, answer):
+    ledger = Ledger()
+    with pytest.raises((AttributeError, TypeError, ValueError)):
+        trainer_for(problem, evaluate=lambda _: answer).fit(problem.x, problem.y, ledger)
+    assert len(ledger) == 0
+
+
+def test_a_history_with_numbers_that_are_not_finite_can_be_saved(problem, tmp_path):
+    run = trainer_for(problem, evaluate=lambda _: {"loss": math.inf}).fit(problem.x, problem.y)
+    run.save(tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "history.json").read_text())[-1]["metrics"] == {"loss": "inf"}

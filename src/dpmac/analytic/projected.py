@@ -25,6 +25,8 @@ from dpmac.privacy.bounds import clip_factors
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part, row_norms
 
+MOST = 1e25  # of a sensitivity: scales end at 1e30, and shares are cut to it
+
 
 @dataclass(frozen=True)
 class Projected:
@@ -51,10 +53,11 @@ class Projected:
             name, layer = problem.stage.name, problem.stage.layer
             matrix = layer.matrix().cpu()
             proven = layer_sensitivity(problem.loss, matrix[:, :-1], matrix[:, -1], self.radius)
+            a, b, C = (min(one, MOST) for one in (proven.a, proven.b, proven.C))
             units, d = layer.matrix_shape
-            found += [Partition(f"{name} b", (units, d), sensitivity=proven.b)]
-            found += [Partition(f"{name} C", (units, d, d), symmetric=True, sensitivity=proven.C)]
-            found += [Partition(f"{name} a", (1,), sensitivity=proven.a)] if self.constant else []
+            found += [Partition(f"{name} b", (units, d), sensitivity=b)]
+            found += [Partition(f"{name} C", (units, d, d), symmetric=True, sensitivity=C)]
+            found += [Partition(f"{name} a", (1,), sensitivity=a)] if self.constant else []
         return found
 
     @torch.no_grad()
@@ -66,7 +69,8 @@ class Projected:
             x = with_one(self.project(problem.stage.inputs(z)))
             target = self.project(targets) if problem.loss.free_targets else targets.double()
             parts += self._coefficients(problem, x, target)
-        # Rounding may carry a share over a bound that is attained; it is cut back, so that no row can stop a run.
+        # Rounding may carry a share over a bound that is attained, and MOST is below what is proven for enormous
+        # weights; it is cut back, so that no row can stop a run.
         stated = [max(p.sensitivity or 0.0, 1e-12) for p in self.partitions(network, loss)]
         return [part.scaled(clip_factors(part.norms(), limit)) for part, limit in zip(parts, stated, strict=True)]
 

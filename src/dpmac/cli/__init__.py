@@ -18,6 +18,9 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     """Entry point: an error ends with one clear line and the exit code that :mod:`dpmac.cli.ending` says."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a letter that a terminal has not ends no command
     try:
         from dpmac.cli.ending import notes
 

@@ -73,6 +73,7 @@ def demo(
     from rich.panel import Panel
 
     from dpmac.cli import demo_digits, demo_people
+    from dpmac.cli.places import check_text, tried_folder
     from dpmac.cli.scores import keep
     from dpmac.report.page import write_report
     from dpmac.training.run import new_folder
@@ -81,6 +82,9 @@ def demo(
     console = Console()
     settings = {"delta": delta, "epochs": epochs, "random_state": seed, "progress": True}
     show = demo_people.show if data is Data.ADULT else demo_digits.show
+    check_text("--out", str(out))
+    with tried_folder(new_folder(out, "demo")):
+        pass
     shown = show(console, epsilon, settings)
     console.print(Panel(str(shown.private.privacy_.statement()), title="Privacy statement", highlight=False))
     folder = shown.private.save(new_folder(out, "demo"), extra=shown.result)

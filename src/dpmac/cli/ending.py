@@ -22,6 +22,7 @@ CODES = (
     "Exit codes: 0 done; 1 what was asked failed (a damaged or edited file, no room left in a budget, a full disk); "
     "2 wrong arguments, or a file that does not fit them: nothing was spent; 130 interrupted."
 )
+NOTHING_SPENT = 2  # the exit code that says so
 TRACEBACK = "DPMAC_TRACEBACK"  # in the environment: show where an error came from
 _NO_ROOM = ("total_epsilon",)  # arguments that are right by themselves, and fail by what a ledger holds
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -48,7 +49,7 @@ def told(error: BaseException) -> tuple[int, str] | None:
     if isinstance(error, KeyboardInterrupt):
         return 130, "interrupted"
     if isinstance(error, ArgumentError):
-        return 1 if error.name in _NO_ROOM else 2, str(error)
+        return 1 if error.name in _NO_ROOM else NOTHING_SPENT, str(error)
     if isinstance(error, OSError) and error.strerror:
         where = "" if error.filename is None else f"{error.filename}: "
         return 1, f"{where}{error.strerror}"

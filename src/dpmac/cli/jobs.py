@@ -137,7 +137,7 @@ class Job:
         """What ``rows`` counts."""
         return "rows" if self.groups is None else "persons"
 
-    def estimator(self, ledger: Ledger, checkpoint: Checkpoints) -> Any:
+    def estimator(self, ledger: Ledger, checkpoint: Checkpoints | None) -> Any:
         """The estimator that the schema's target asks for: classifier, regressor, or autoencoder without one."""
         from dpmac.estimators import DPMACAutoencoder, DPMACClassifier, DPMACRegressor
 

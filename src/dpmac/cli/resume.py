@@ -31,8 +31,9 @@ def resume(
     """Go on with a training that was interrupted, from its last checkpoint, with the same file, settings and ledger.
 
     It costs what the uninterrupted training would have cost; with [bold]--seed[/bold] the model is the same, bit for
-    bit. After Ctrl-C no step is lost; after a crash those since the last checkpoint (two seconds' worth) are paid for
-    and lost. A run that is finished is left alone.
+    bit. After Ctrl-C no step is lost. After a crash or a kill those since the last checkpoint are paid for and lost,
+    unless there is a seed: a quarter of a second's worth where a checkpoint is quickly written, two seconds' as a rule,
+    and 20 times what it takes to write a large one. A run that is finished is left alone.
 
     The file must be as it was, row by row. One that was written to since is refused, by its date: nothing that could be
     computed from private rows is kept to compare it by. [bold]--same-rows[/bold] says that its rows are the same.
@@ -45,6 +46,7 @@ def resume(
       dpmac resume runs/first
     """
     from dpmac.cli.jobs import JOB
+    from dpmac.cli.places import check_again
     from dpmac.cli.several import check_same, leads_here, said_once, several
     from dpmac.cli.train import public_rows, tell
     from dpmac.cli.training import follow, tidy, train
@@ -63,6 +65,8 @@ def resume(
         with said_once(world):
             job, table = _opened(run, same_rows, quiet or as_json or not world.leads)
             _check_spent(run, job, again)
+            if world.leads:  # who writes
+                check_again(run, Path(job.ledger), None if job.scratch in (None, "none") else Path(job.scratch))
             public = public_rows(job)
         check_same(world, job.file)
         if not world.leads:

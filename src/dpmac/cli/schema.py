@@ -128,7 +128,7 @@ def estimate(
       dpmac schema estimate patients.csv --schema half-done.json --epsilon 0.2 --ledger hospital.ledger --out estimated.json
     """  # noqa: E501
     from dpmac.cli.jobs import counted
-    from dpmac.cli.training import check_file, check_ledger
+    from dpmac.cli.places import check_file, check_ledger
     from dpmac.files import whole_file
     from dpmac.privacy import Ledger, Origin
     from dpmac.randomness import noise_source

@@ -4,6 +4,7 @@ but those of whoever holds the rows."""
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from dpmac.checks import ArgumentError
 from dpmac.files import whole_file
-from dpmac.tables import Category, Number, Schema
+from dpmac.tables import Category, Number, Schema, TableEncoder
 from dpmac.tables.columns import text_of
 from dpmac.tables.files import need_columns, rows_in
 from dpmac.tables.frames import cells
@@ -30,18 +31,29 @@ def schema_of(estimator: Any, run: str | Path) -> Schema:
     return schema if isinstance(schema, Schema) else Schema.from_dict(schema)
 
 
-def evaluation_of(estimator: Any, schema: Schema, table: Any, file: str, *, public: bool) -> dict[str, Any]:
-    """Scores on the rows of a table; ``public`` is whether the user calls them so."""
+def check_scored(schema: Schema, table: Any, file: str) -> None:
+    """Raise unless a model of ``schema`` can be scored on a table: every cell of a feature and every label is read."""
     need_columns(file, table, schema.columns if schema.target is not None else schema.features)
-    rows = rows_in(table)
-    if rows < 1:
+    if rows_in(table) < 1:
         raise ArgumentError("file", file, "it has no rows")
-    found: dict[str, Any] = {"rows": rows, "public": public, "file": file}
+    TableEncoder(schema).codes(table)
+    if isinstance(schema.target_column, Category):
+        _codes(str(schema.target), list(schema.target_column.values), _labels(schema, table))
+    elif isinstance(schema.target_column, Number):
+        _numbers(schema, table)
+
+
+def evaluation_of(estimator: Any, schema: Schema, table: Any, file: str, *, public: bool) -> dict[str, Any]:
+    """Scores on the rows of a table, those that are finite; ``public`` is whether the user calls the rows so."""
+    check_scored(schema, table, file)
+    found: dict[str, Any] = {"rows": rows_in(table), "public": public, "file": file}
     if schema.task == "classification":
-        return found | _classified(estimator, schema, table)
-    if schema.task == "regression":
-        return found | {"scores": _regressed(estimator, schema, table)}
-    return found | {"scores": {"reconstruction_error": float(np.mean(estimator.reconstruction_error(table)))}}
+        found |= _classified(estimator, schema, table)
+    elif schema.task == "regression":
+        found["scores"] = _regressed(estimator, schema, table)
+    else:
+        found["scores"] = {"reconstruction_error": float(np.mean(estimator.reconstruction_error(table)))}
+    return found | {"scores": {name: score for name, score in found["scores"].items() if math.isfinite(score)}}
 
 
 def keep(folder: Path, evaluation: dict[str, Any]) -> Path:
@@ -56,10 +68,11 @@ def _classified(estimator: Any, schema: Schema, table: Any) -> dict[str, Any]:
 
     from dpmac.report.reliability import reliability
 
-    target = str(schema.target)
-    names = [text_of(label) for label in estimator.classes_]
-    codes = _codes(target, names, cells(table, [target])[target])
+    names = _names(schema, estimator.classes_)
+    codes = _codes(str(schema.target), names, _labels(schema, table))
     p = estimator.predict_proba(table)
+    if not np.isfinite(p).all():
+        raise ValueError("the model's probabilities are not finite")
     sure = p[np.arange(len(codes)), codes].clip(1e-15, 1)
     right = p.argmax(axis=1) == codes
     scores = {"accuracy": float(right.mean()), "log_loss": float(-np.log(sure).mean())}
@@ -77,6 +90,20 @@ def _classified(estimator: Any, schema: Schema, table: Any) -> dict[str, Any]:
     return {"scores": scores, "positive": positive, "reliability": [asdict(b) for b in seen.bins]}
 
 
+def _names(schema: Schema, classes: Array) -> list[str]:
+    """The classes as the schema writes them, whatever type the training's labels had: True may be its "1"."""
+    column = schema.target_column
+    assert isinstance(column, Category)
+    places = Category(column.values).coded(str(schema.target), classes)
+    pairs = zip(places.astype(np.int64), classes, strict=True)
+    return [column.values[place] if place < column.other else text_of(label) for place, label in pairs]
+
+
+def _labels(schema: Schema, table: Any) -> Array:
+    target = str(schema.target)
+    return cells(table, [target])[target]
+
+
 def _codes(target: str, names: list[str], found: Array) -> Array:
     known = Category(names)
     codes = known.coded(target, found)
@@ -88,12 +115,22 @@ def _codes(target: str, names: list[str], found: Array) -> Array:
 
 
 def _regressed(estimator: Any, schema: Schema, table: Any) -> dict[str, float]:
-    target = str(schema.target)
-    column = schema.target_column
-    assert isinstance(column, Number)
-    truth = Number(column.low, column.high).coded(target, cells(table, [target])[target])
+    truth = _numbers(schema, table)
     missed = truth - estimator.predict(table)
-    spread = float(np.mean((truth - truth.mean()) ** 2))
-    squared = float(np.mean(missed**2))
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = float(np.mean((truth - truth.mean()) ** 2))
+        squared = float(np.mean(missed**2))
     scores = {"rmse": squared**0.5, "mean_absolute_error": float(np.mean(np.abs(missed)))}
     return scores | ({"r2": 1.0 - squared / spread} if spread > 0 else {})
+
+
+def _numbers(schema: Schema, table: Any) -> Array:
+    """The targets of a regression; one that is missing or not finite is an error that names its row."""
+    column = schema.target_column
+    assert isinstance(column, Number)
+    truth = Number(column.low, column.high).coded(str(schema.target), _labels(schema, table))
+    if not np.isfinite(truth).all():
+        row = int(np.argmax(~np.isfinite(truth)))
+        place = f"column {schema.target!r}, row {row}"
+        raise ArgumentError(place, float(truth[row]), "give a finite target, or drop the row")
+    return truth

@@ -55,19 +55,25 @@ def several() -> Iterator[World]:
 
 @contextmanager
 def said_once(world: World) -> Iterator[None]:
-    """Around what every process looks at by itself: if it fails, all end here, and what all say the first one says."""
+    """Around what every process looks at by itself: if it fails, all end here, and what all say the first one says.
+
+    An error of the first process alone, which tries the paths, is told by it, and all end with its code.
+    """
     failed: Exception | None = None
     try:
         yield
     except Exception as error:
         failed = error
     if world.size > 1:
-        heard = world.everyone(None if failed is None else hashlib.sha256(str(failed).encode()).hexdigest())
+        code = None if failed is None else (told(failed) or (1, ""))[0]
+        said = "" if failed is None else hashlib.sha256(ascii(str(failed)).encode()).hexdigest()
+        heard = world.everyone([said, code])
         if failed is not None and not world.leads and heard[0] == heard[world.rank]:
-            raise Told((told(failed) or (1, ""))[0]) from failed
-        if failed is None and any(heard):
-            other = next(rank for rank, one in enumerate(heard) if one)
-            raise Failed(f"process {other} could not begin: see its error") if world.leads else Told(1)
+            raise Told(code) from failed
+        if failed is None and any(said for said, _ in heard):
+            other = next(rank for rank, (said, _) in enumerate(heard) if said)
+            code = 1 if heard[0][1] is None else heard[0][1]
+            raise Failed(f"process {other} could not begin: see its error") if world.leads else Told(code)
     if failed is not None:
         raise failed
 

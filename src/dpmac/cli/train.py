@@ -72,8 +72,9 @@ def train(
     """Train a private model on a table, and write it into a new folder.
 
     The schema's target says what: of a category a classifier, of a number a regressor, without a target an autoencoder.
-    Everything is checked before any privacy is spent. Ctrl-C, a crash or a full disk lose nothing that was paid for:
-    [bold]dpmac resume RUN[/bold] goes on.
+    Everything is checked before any privacy is spent: every cell and label, and every path is tried. Whatever ends the
+    training, nothing that was paid for goes uncounted, and [bold]dpmac resume RUN[/bold] goes on. Ctrl-C costs no step;
+    a crash or a kill those since the last checkpoint, which is at most two seconds old as a rule.
 
     Rows that do not fit into [bold]--memory[/bold] are kept in a file without a name while the training runs, in the
     system's temporary folder or [bold]--scratch[/bold]; it is gone when the process ends, however it ends.
@@ -97,8 +98,8 @@ def train(
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
     """  # noqa: E501
     from dpmac.cli.jobs import Job, counted
+    from dpmac.cli.places import check_places
     from dpmac.cli.several import check_same, said_once, several
-    from dpmac.cli.training import check_places
     from dpmac.tables import Schema
     from dpmac.tables.files import need_columns
 
@@ -109,7 +110,9 @@ def train(
                 raise ArgumentError("--schema", str(schema), fix)
             chosen = _unseen(_aimed(Schema.load(schema), target, autoencoder), groups)
             layers = _units(hidden)
-            check_places(out, ledger)
+            if world.leads:  # who writes
+                inputs = {"file": file, "--schema": schema, "--public-test": public_test}
+                check_places(out, ledger, inputs, None if scratch in (None, "none") else Path(scratch))
             written = Job.written_at(file)  # before it is read: a change in between is then noticed, too
             job = Job(
                 file=str(file.absolute()),
@@ -150,6 +153,7 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
     shared = bool(job.ledger)
     with said_once(world):
         _check_numbers(job)
+        check_kept(job)
         public = public_rows(job)
         job = job if shared else replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
     if not world.leads:
@@ -215,17 +219,27 @@ def tell(job: Job, done: Trained, seconds: float, *, as_json: bool) -> None:
 
 
 def public_rows(job: Job) -> Any:
-    """The table of ``--public-test``, looked over; None without one."""
-    from dpmac.tables import TableEncoder
-    from dpmac.tables.files import need_columns, read_table
+    """The table of ``--public-test``, every cell and label of it looked over; None without one."""
+    from dpmac.cli.scores import check_scored
+    from dpmac.tables.files import read_table
 
     if job.public_test is None:
         return None
     schema = job.read_schema()
     table = read_table(job.public_test, schema)
-    need_columns(job.public_test, table, schema.columns)
-    TableEncoder(schema).codes(table)
+    check_scored(schema, table, job.public_test)
     return table
+
+
+def check_kept(job: Job) -> None:
+    """Raise unless all that a finished run keeps of what was asked can be written: tried, and thrown away."""
+    from dpmac.cli.places import LONGEST, check_text
+    from dpmac.privacy import Ledger
+    from dpmac.saving.states import arguments_of
+
+    for option, text in (("--name", job.name), ("--purpose", job.purpose), ("--data-set", job.data_set)):
+        check_text(option, text, LONGEST)
+    json.dumps([arguments_of(job.estimator(Ledger(), None)), job.schema], allow_nan=False)
 
 
 def _aimed(schema: Schema, target: str | None, autoencoder: bool) -> Schema:

@@ -1,4 +1,4 @@
-"""One training from a job to a run folder: everything is checked first, and whatever ends it, nothing paid is lost."""
+"""One training from a job to a run folder: whatever ends it, everything that was paid for is in the ledger."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmac.checks import ArgumentError
-from dpmac.cli.ending import Failed, told
+from dpmac.cli.ending import NOTHING_SPENT, Failed, told
 from dpmac.cli.jobs import CHECKPOINT, JOB, OWN_LEDGER, Job
 from dpmac.cli.several import rows_of
 from dpmac.cli.watching import Watch, shown
 
 if TYPE_CHECKING:
     from dpmac.privacy.world import World
-
-ROOM = 32 * 2**20  # bytes that must be free where a model or a ledger is to be written
 
 
 @dataclass(frozen=True)
@@ -32,46 +29,6 @@ class Trained:
     estimator: Any
     folder: Path
     evaluation: dict[str, Any] | None
-
-
-def check_places(folder: Path, ledger: Path | None) -> None:
-    """Raise unless a new run folder and the ledger can be written; touches no rows and leaves nothing behind."""
-    if folder.exists() or folder.is_symlink():
-        stopped = (folder / JOB).exists() and not (folder / "dpmac.json").exists()
-        there = f"an interrupted run is there: go on with it by  dpmac resume {folder}, or" if stopped else "it exists:"
-        raise ArgumentError("--out", str(folder), f"{there} give a folder that is not there yet")
-    check_file("--out", folder)
-    if ledger is not None:
-        check_ledger(ledger)
-
-
-def check_ledger(ledger: Path) -> None:
-    """Raise unless a ledger can be begun or gone on with at this path; one that is damaged is a ValueError."""
-    from dpmac.privacy import Ledger
-
-    if ledger.is_dir():
-        raise ArgumentError("--ledger", str(ledger), "this is a folder: give a file")
-    if (ledger.parent / "dpmac.json").exists():
-        fix = "this is the record inside a finished run, which must stay as it is: copy it elsewhere, and give the copy"
-        raise ArgumentError("--ledger", str(ledger), fix)
-    check_file("--ledger", ledger)
-    if ledger.exists():
-        with ledger.open("r+b"):  # may it be appended to?
-            pass
-        Ledger.read(ledger)
-
-
-def check_file(option: str, path: Path) -> None:
-    """Can something be made at ``path``, and is there room for it?"""
-    above = next(parent for parent in path.absolute().parents if parent.exists())
-    try:
-        with tempfile.TemporaryFile(dir=above):
-            pass
-        free = shutil.disk_usage(above).free
-    except OSError as error:
-        raise ArgumentError(option, str(path), f"nothing can be written in {above} ({error.strerror})") from None
-    if free < ROOM:
-        raise Failed(f"{option} {path}: {free / 2**20:.0f} MB are free in {above}, {ROOM / 2**20:.0f} MB are needed")
 
 
 def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, world: World) -> Trained:
@@ -116,7 +73,10 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
             if where == folder:
                 tidy(folder)
     except BaseException as error:
-        _tell(error, ledger, job, folder, fresh)
+        spent = _tell(error, ledger, job, folder, fresh)
+        known = told(error)
+        if spent and known is not None and known[0] == NOTHING_SPENT:
+            raise Failed(known[1]) from error
         raise
     return Trained(estimator, where, evaluation)
 
@@ -136,38 +96,54 @@ def _saved(estimator: Any, folder: Path) -> Path:
     estimator.checkpoint = None  # whoever loads the model has no use for this run's
     try:
         return save(estimator, folder)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a full disk; somebody's files in the folder
         beside = Path(tempfile.mkdtemp(prefix="dpmac-")) / folder.name
-        sys.stderr.write(f"dpmac: {folder}: {error.strerror or error}; the model is written to {beside} instead\n")
+        said = getattr(error, "strerror", None) or error
+        sys.stderr.write(f"dpmac: {folder}: {said}; the model is written to {beside} instead\n")
         return save(estimator, beside)
 
 
 def _evaluated(estimator: Any, folder: Path, public: Any, job: Job) -> dict[str, Any] | None:
+    """Scores on the public rows; None, and a line that says why, if they fail: the model is there, and stays."""
     from dpmac.cli.scores import evaluation_of, keep
 
     if public is None or job.public_test is None:
         return None
-    found = evaluation_of(estimator, job.read_schema(), public, Path(job.public_test).name, public=True)
-    keep(folder, found)
+    try:
+        found = evaluation_of(estimator, job.read_schema(), public, Path(job.public_test).name, public=True)
+        keep(folder, found)
+    except Exception as error:
+        sys.stderr.write(f"dpmac: the model is in {folder}, but not its scores on the public rows: {error}\n")
+        return None
     return found
 
 
 def tidy(folder: Path) -> None:
     """Remove what only an unfinished run needs; its own ledger is in the folder by now."""
     from dpmac.files import parts_of
+    from dpmac.privacy.witness import witness_of
 
-    for name in (JOB, OWN_LEDGER):
-        (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     for part in parts_of(folder.absolute()):  # of processes that were killed as they wrote
         shutil.rmtree(part, ignore_errors=True)
+    own = folder / OWN_LEDGER
+    for path in (own, witness_of(own)):
+        path.unlink(missing_ok=True)
+    _remove_unfinished(folder)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove the checkpoint and then the job: while that is there, ``dpmac resume`` finishes this."""
+    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    (folder / JOB).unlink(missing_ok=True)
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------
 
 
-def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, fresh: bool) -> None:
+def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, fresh: bool) -> bool:
     """Before an error goes on: what was spent, where it is written, and how to go on; or put everything back.
+
+    Gives whether anything was spent.
 
     A folder whose checkpoint was there before is left alone: its ledger may only have been put away for a while. What
     was spent is read off the file: an interruption may come between a line there and the ledger's own count.
@@ -181,22 +157,22 @@ def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, fresh: bool
     if len(ledger) == job.before:
         if fresh:
             discard(folder)
-        if known is not None and known[0] != 2:
+        if known is not None and known[0] != NOTHING_SPENT:
             sys.stderr.write("dpmac: nothing was spent\n")
-        return
+        return False
     spent = ledger.epsilon(delta_of(job))
     sys.stderr.write(
         f"dpmac: stopped after {len(ledger) - job.before:,} releases; the ledger {job.ledger} holds epsilon "
         f"{round_up(spent)} at delta {not_less(delta_of(job))} in all\ndpmac: go on with  dpmac resume {folder}\n"
     )
+    return True
 
 
 def discard(folder: Path) -> None:
     """Remove a run folder in which nothing is but what a running train puts there."""
     if (folder / "dpmac.json").exists():
         return
-    (folder / JOB).unlink(missing_ok=True)
-    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    _remove_unfinished(folder)
     with suppress(OSError):  # a ledger that is there holds releases: it stays, and the folder with it
         folder.rmdir()
 

@@ -181,7 +181,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         evaluate: Evaluate | None = None
         if public_validation is not None:
             rows, right = public_validation
-            evaluate = accuracy_on(self._inputs(rows), np.asarray(right), classes, several)
+            evaluate = accuracy_on(self._inputs(rows), np.asarray(right), classes, several, self._target_column())
         notes = () if several or self._known_classes() is not None else (CLASSES_NOTE,)
         calibration = self._calibration(given.n)
         after = () if calibration is None else (calibration.mechanism(),)

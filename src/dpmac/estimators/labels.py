@@ -16,11 +16,11 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from dpmac.cells import flat
-from dpmac.checks import ArgumentError, number
+from dpmac.checks import ArgumentError, check_utf8, number
 from dpmac.nets import Network
 from dpmac.tables import Category
 from dpmac.tables.coding import cells_of, distinct
-from dpmac.tables.columns import check_length
+from dpmac.tables.columns import Column, check_length
 
 Array = np.ndarray[Any, Any]
 SHAPES = "give one label for each row, or a matrix (n, labels) of 0 and 1 where a row may have several"
@@ -98,6 +98,7 @@ def encoded(y: Array, known: Sequence[Any] | None) -> tuple[Array, Tensor]:
     """The classes, sorted, and each label's place among them; ``known`` are the classes, where they are public."""
     found, places = np.unique(y, return_inverse=True)
     classes = found if known is None else np.unique(_listed(known))
+    _check_kept("y" if known is None else "classes", classes)
     strange = np.setdiff1d(found, classes)
     if len(strange):
         raise ArgumentError("y", strange[0], f"this label is not among classes={classes.tolist()}")
@@ -117,6 +118,15 @@ def _listed(known: Any) -> Array:
         fix = "list the labels of the classes, all numbers or all texts"
         raise ArgumentError("classes", known, fix) from None
     return names
+
+
+def _check_kept(name: str, classes: Array) -> None:
+    """Raise for classes that no file could keep: a model that cannot be saved is not paid for."""
+    if classes.dtype.kind == "f" and classes.dtype.itemsize > 8:
+        raise ArgumentError(name, classes.dtype, "labels in this precision cannot be kept in a file: give float64")
+    for label in classes.tolist():
+        if isinstance(label, str):
+            check_utf8(name, label)
 
 
 def encoded_by_schema(column: Category, y: Array) -> tuple[Array, Tensor]:
@@ -151,6 +161,7 @@ def names_of_labels(labels: int, known: Sequence[Any] | None) -> Array:
     if known is None:
         return np.arange(labels)
     names = _listed(known)
+    _check_kept("classes", names)
     if names.shape != (labels,) or len(np.unique(names)) < labels:
         raise ArgumentError("classes", known, f"y has {labels} labels a row: name each of them, or leave classes out")
     return names
@@ -223,18 +234,38 @@ def _weights(name: str, given: Any, classes: list[Any], fix: str) -> tuple[float
 
 
 def accuracy_on(
-    inputs: Tensor, labels: Array, classes: Array, several: bool
+    inputs: Tensor, labels: Array, classes: Array, several: bool, column: Column | None = None
 ) -> Callable[[Network], Mapping[str, float]]:
-    """How often a network is right on *public* rows: of several labels a row, about all of them."""
+    """How often a network is right on *public* rows: of several labels a row, about all of them.
+
+    Labels are compared as a category's values are (the text "1" is the class 1), those of the schema's ``column`` where
+    there is one. One that is no class is an error.
+    """
     if len(labels) != len(inputs):
         raise ArgumentError("public_validation", f"{len(labels)} labels", f"there are {len(inputs)} rows")
     if several and labels.shape != (len(inputs), len(classes)):
         raise ArgumentError("public_validation", f"shape {labels.shape}", f"y has {len(classes)} labels a row")
+    known = None if several else _coded(labels, classes, column)
 
     def accuracy(network: Network) -> Mapping[str, float]:
         with torch.no_grad():
             u = network(inputs.to(network.device)).cpu()
-        right = ((u > 0).numpy() == labels).all(axis=1) if several else classes[u.argmax(dim=1).numpy()] == labels
+        right = ((u > 0).numpy() == labels).all(axis=1) if known is None else u.argmax(dim=1).numpy() == known
         return {"validation_accuracy": float(np.mean(right))}
 
     return accuracy
+
+
+def _coded(labels: Array, classes: Array, column: Column | None) -> Array:
+    """The place of every public label among the classes; both are values of the ``column``, if it has all classes."""
+    name, values = "public_validation", Category(classes)
+    if labels.ndim != 1:
+        raise ArgumentError(name, f"shape {labels.shape}", "give one label for each row")
+    if isinstance(column, Category) and column.other not in column.coded(name, classes):
+        values = Category(column.values)
+    codes, known = values.coded(name, labels), values.coded(name, classes)
+    strange = np.flatnonzero(~np.isin(codes, known))
+    if len(strange):
+        raise ArgumentError(name, labels[strange[0]], f"this label is not among classes={classes.tolist()}")
+    found: Array = np.argsort(known)[np.searchsorted(np.sort(known), codes)]
+    return found

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
+from dpmac.mac.released import cholesky, eigen, tamed
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Polynomial:
         number("floor", floor, "give a number, at least 0", low=0.0, high=1e30)
         if self.curvature is None:
             return self
-        values, vectors = torch.linalg.eigh(self.curvature)
+        values, vectors = eigen(self.curvature)
         raised = (vectors * values.clamp(min=floor).unsqueeze(-2)) @ vectors.transpose(-1, -2)
         return replace(self, curvature=(raised + raised.transpose(-1, -2)) / 2)
 
@@ -81,12 +82,14 @@ class Polynomial:
         """The weights that minimise P(W) + ridge/2 ||W - W_0||^2, in closed form by Cholesky.
 
         Needs a curvature that is positive semi-definite (see :meth:`floored`) and ``ridge`` > 0, or a positive floor.
+        Of finite numbers, however large or small, the answer is finite.
         """
         if self.curvature is None:
-            return self.centre - self.slope / number("ridge", ridge, "order 1 needs a ridge above 0", low=1e-300)
-        eye = torch.eye(self.slope.shape[1], dtype=torch.float64, device=self.slope.device)
-        level = 1e-14 * torch.linalg.matrix_norm(self.curvature).reshape(-1, 1, 1)  # less is lost in rounding
-        factor = torch.linalg.cholesky(self.curvature + (ridge + level) * eye)
-        if self.curvature.shape[0] == 1:  # one factor for all units: solve for all of them at once
-            return self.centre - torch.cholesky_solve(self.slope.T, factor[0]).T
-        return self.centre - torch.cholesky_solve(self.slope.unsqueeze(2), factor).squeeze(2)
+            least = number("ridge", ridge, "order 1 needs a ridge above 0", low=1e-300)
+            return self.centre - tamed(tamed(self.slope) / least)
+        slope, curvature = tamed(self.slope), tamed(self.curvature)
+        level = 1e-14 * torch.linalg.matrix_norm(curvature).reshape(-1, 1, 1)  # less is lost in rounding
+        factor = cholesky(curvature, ridge + level)
+        if len(curvature) == 1:  # one factor for all units: solve for all of them at once
+            return self.centre - tamed(torch.cholesky_solve(slope.T, factor[0]).T)
+        return self.centre - tamed(torch.cholesky_solve(slope.unsqueeze(2), factor).squeeze(2))

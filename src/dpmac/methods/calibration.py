@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import integer, number
+from dpmac.mac.released import eigen, tamed
 from dpmac.privacy import (
     DensePart,
     GramPart,
@@ -148,11 +149,11 @@ class Calibration:
     def _moved(self, theta: Tensor, slope: Tensor, curvature: Tensor, n: int, size: float) -> Tensor:
         """A damped Newton step in units of REACH; directions that the noise has drowned hardly move.
 
-        ``size`` is what one row's curvature is at most.
+        ``size`` is what one row's curvature is at most. Of any finite numbers the answer is finite.
         """
-        values, vectors = torch.linalg.eigh(curvature)
+        values, vectors = eigen(curvature)
         level = size * (self.ridge + 2 * self.noise_multiplier)  # an eigenvalue that noise alone could make
-        step = vectors @ ((vectors.T @ slope) / (values.clamp(min=0.0) + min(level, 0.05 * n + self.ridge)))
+        step = vectors @ ((vectors.T @ tamed(slope)) / (values.clamp(min=0.0) + min(level, 0.05 * n + self.ridge)))
         scale = torch.tensor([1 / REACH, 1.0], dtype=torch.float64)[: len(theta)]
         step = step * scale
         length = float(step.norm())

@@ -32,6 +32,7 @@ GRAM = "hidden features x hidden features"
 RADIUS = 1.25  # of the norm, beyond which a row has no more to say in DP-PCA
 LEAST = 0.01  # of what is squared and summed, that is left over at least: released moments are noisy
 LENGTH = 1.1  # squared, of a row's hidden features: about 1, and never above 2
+_LOW = 1e-28  # so that what a threshold follows from is within a bound's limits, 1e-30 and 1e30
 SIMULATED = 20_000  # public draws for the features' Gram matrix
 
 
@@ -76,7 +77,7 @@ class ClosedForm:
         integer("code", self.code, "give the length of the code, at least 1")
         integer("features", self.features, "give the number of hidden units, at least 1")
         for name in ("bandwidth", "norm", "ridge", *(() if self.threshold is None else ("threshold",))):
-            number(name, getattr(self, name), "give a finite number above 0", low=1e-30, high=1e30)
+            number(name, getattr(self, name), "give a finite number above 0", low=_LOW, high=1.0 / _LOW)
         if self.curvature not in ("simulated", "released"):
             raise ArgumentError("curvature", self.curvature, "choose 'simulated' or 'released'")
         if self.front is not None and not hasattr(self.front, "inverse"):
@@ -178,9 +179,13 @@ class ClosedFormAutoencoder:
         return self.choices.norm * torch.sqrt(share / torch.maximum(whole, share.sum()))
 
     def left_over(self) -> float:
-        """Typical length of what the linear code does not give back, from the released second moments."""
-        kept = float(self.pca.eigenvalues.sum() / self.pca.moment.trace().clamp(min=1e-300))
-        return self.choices.norm * math.sqrt(max(1.0 - kept, LEAST))
+        """Typical length of what the linear code does not give back, from the released second moments.
+
+        All of a row where the noise has made the moments' trace or the eigenvalues' sum negative: they say nothing.
+        """
+        kept, whole = float(self.pca.eigenvalues.sum()), float(self.pca.moment.trace())
+        share = kept / whole if kept > 0.0 and whole > 0.0 else 0.0
+        return self.choices.norm * math.sqrt(max(1.0 - share, LEAST))
 
     def hidden(self, code: Tensor) -> Tensor:
         assert self.frequency is not None

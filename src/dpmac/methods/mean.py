@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
+from dpmac.mac.released import tamed
 from dpmac.methods.tables import private_table, public_ball
 from dpmac.nets.fronts import Affine, Ball
 from dpmac.privacy import DensePart, JointClip, Ledger, Mechanism, Part, Partition, PrivateRows, Query, release
@@ -64,12 +65,13 @@ class DPMean:
             ledger=ledger,
             divisor=table.n,
         )
-        moved, squares = answer[SUM], float(answer[SQUARES][0])
+        moved, squares = tamed(answer[SUM]), float(tamed(answer[SQUARES][0]))
         noise = len(moved) * (self.noise_multiplier * SCALES[0] / table.n) ** 2  # expected, in the mean's square
         least = LEAST**2 if noise else 1e-60
         spread = math.sqrt(max(squares - float(moved.square().sum()) + noise, least))
+        inside = moved / max(float(moved.norm()), 1.0)  # every row is within 1 of the centre, and so is their mean
         known = Origin.of(ledger, table.origin)
-        return ReleasedMean(ball.centre + ball.radius * moved, ball.radius * min(spread, 1.0), known)
+        return ReleasedMean(ball.centre + ball.radius * inside, ball.radius * min(spread, 1.0), known)
 
     def query(self, ball: Ball) -> Query:
         """The sums of rows brought into the ball, and of their squared lengths."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.mac.released import eigen, tamed
 from dpmac.methods.tables import check_table, private_table, public_ball
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.fronts import Ball, Projection
@@ -88,7 +89,7 @@ class DPPCA:
             ledger=ledger,
             micro_batch=micro_batch,
         )
-        moment = answer[MOMENT][0]
+        moment = tamed(answer[MOMENT][0])
         eigenvalues, directions = leading(moment, self.components)
         table.world.spread([eigenvalues, directions])  # machines that are not alike round otherwise
         known = Origin.of(ledger, table.origin)
@@ -214,7 +215,7 @@ def leading(moment: Tensor, k: int) -> tuple[Tensor, Tensor]:
     Largest *algebraically*: noise makes eigenvalues as negative as it makes others positive, and by singular values a
     direction of pure negative noise would pass for signal.
     """
-    values, vectors = torch.linalg.eigh(moment)
+    values, vectors = eigen(moment)
     return values.flip(0)[:k].clone(), vectors.T.flip(0)[:k]
 
 

@@ -40,7 +40,7 @@ class ResidualScale:
         return Mechanism(self.noise_multiplier, 1.0, 1, LABEL)
 
     def fit(self, rows: PrivateRows, outputs: Callable[[Tensor], Tensor], source: NoiseSource, ledger: Ledger) -> float:
-        """The standard deviation, on the scale of the targets; at least a thousandth."""
+        """The standard deviation, on the scale of the targets; at least a thousandth, and at most 2, their range."""
         check_origin(ledger, outputs=outputs)
         check_apart("outputs", outputs, rows.blank(ROWS)[:1])
         answer = release(
@@ -51,7 +51,7 @@ class ResidualScale:
             ledger=ledger,
             divisor=rows.n,
         )
-        return 2.0 * math.sqrt(max(float(answer[SQUARES][0]), 2.5e-7))
+        return 2.0 * math.sqrt(min(max(float(answer[SQUARES][0]), 2.5e-7), 1.0))
 
     def query(self, outputs: Callable[[Tensor], Tensor]) -> Query:
         bound = PerLayerClip(1.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -159,19 +159,8 @@ def run_of(estimator: Any) -> Run | None:
 
 
 def history_of(run: Run) -> list[dict[str, Any]]:
-    """Records in plain JSON, which has no word for a number that is not finite: such ones go as text."""
-
-    def number(value: float) -> float | str:
-        return float(value) if np.isfinite(value) else str(float(value))
-
-    return [
-        {
-            **asdict(record),
-            "released_norms": [number(norm) for norm in record.released_norms],
-            "metrics": {name: number(value) for name, value in record.metrics.items()},
-        }
-        for record in run.history
-    ]
+    """Records in plain JSON."""
+    return [record.plain() for record in run.history]
 
 
 # --- back -------------------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ _POSITIVE = [float(f"{step}e{power}") for power in range(-6, 12) for step in _DE
 EDGES = (*(-edge for edge in reversed(_POSITIVE)), 0.0, *_POSITIVE)
 BINS = len(EDGES) - 1
 WIDTHS = (1, 2, 4, 8)
+_MOST = 1e100  # of a count: sums of such are finite
 FALSE_ALARM = 0.01  # the chance that noise alone widens any range of a release
 _SHAPE = (math.ceil(BINS / 20), 20)  # in which a histogram is counted: an outer product of two one-hot codes is cheap
 
@@ -90,7 +91,8 @@ class PrivateRanges:
         return Query(RANGES, tuple(Partition(name, _SHAPE, scale) for name in names), parts)
 
     def read(self, counts: Sequence[float], columns: int) -> Found:
-        """The range that noisy ``counts``, one of ``columns`` histograms, speak for. Post-processing."""
+        """The range that noisy ``counts``, one of ``columns`` histograms, speak for; post-processing of any."""
+        counts = [min(max(count, -_MOST), _MOST) for count in counts]
         tries = columns * sum(math.ceil(BINS / width) for width in WIDTHS)
         deviation = self.noise_multiplier * math.sqrt(columns) / (1.0 - SLACK)
         found = sorted(occupied(counts, deviation * NormalDist().inv_cdf(1 - FALSE_ALARM / tries)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -29,6 +30,15 @@ class Record:
     lr: float
     released_norms: list[float]
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON, which has no word for a number that is not finite: such ones are texts."""
+
+        def number(value: float) -> float | str:
+            return float(value) if math.isfinite(value) else str(float(value))
+
+        norms = [number(norm) for norm in self.released_norms]
+        return {**asdict(self), "released_norms": norms, "metrics": {k: number(v) for k, v in self.metrics.items()}}
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ class Run:
             save_front(self.front, where / "front.safetensors")
         self.ledger.save(where / "ledger.jsonl")
         _write_json(where / "plan.json", self.plan.to_dict())
-        _write_json(where / "history.json", [asdict(record) for record in self.history])
+        _write_json(where / "history.json", [record.plain() for record in self.history])
         _write_json(where / "statement.json", statement.to_dict())
         write_new(where / "statement.txt", f"{statement}\n".encode())
         if extra is not None:

@@ -16,6 +16,7 @@ import torch
 
 from dpmac.checks import integer
 
+MOST = 1024  # threads: a system that cannot make as many as it is asked for ends the process
 SMALL = 4e8  # floating-point operations of a step below which a second thread gains a tenth at best
 
 
@@ -35,7 +36,7 @@ def step_work(sizes: tuple[int, ...], rows: float) -> float:
 def using(threads: int) -> Iterator[None]:
     """torch at so many threads, and as it was afterwards."""
     before = torch.get_num_threads()
-    torch.set_num_threads(integer("threads", threads, "give a number of threads, at least 1, or None"))
+    torch.set_num_threads(integer("threads", threads, f"give a number of threads, 1 to {MOST}, or None", high=MOST))
     try:
         yield
     finally:

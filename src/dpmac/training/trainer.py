@@ -55,8 +55,9 @@ class Trainer:
     private way. ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives
     all randomness (operating-system entropy unless a seeded one is given). ``micro_batch`` bounds memory and changes
     nothing beyond rounding.
-    ``evaluate`` is called after each epoch and its figures go into the history: give it public data only, since
-    metrics on private rows are not covered by the guarantee. ``on_step`` sees the step count, for a progress bar.
+    ``evaluate`` is called after each epoch and its figures go into the history (and once before the first step, to see
+    that it works): give it public data only, since metrics on private rows are not covered by the guarantee.
+    ``on_step`` sees the step count, for a progress bar.
     ``notes`` are added to what the run's statement says it does not cover.
 
     With a ``world`` of several processes (:func:`dpmac.training.together`) each of them calls :meth:`fit` with its own
@@ -152,7 +153,7 @@ class Trainer:
                 if checkpoints is not None and held is not None:
                     # the first makes the ledger's file: from now on it is missed if it is gone
                     if course.done in (1, self.plan.steps) or held.came or checkpoints.due():
-                        self._keep(checkpoints, course.state(job, self.bound))
+                        self._keep(checkpoints, partial(course.state, job, self.bound))
                     held.let_through()
         if world.size > 1:
             world.agree("the weights", digest(updater.model.parameters()))
@@ -187,7 +188,7 @@ class Trainer:
             yield
         except WorldError:
             if checkpoints is not None and not self.source.seeded:
-                self._keep(checkpoints, course.state(job, self.bound))
+                self._keep(checkpoints, partial(course.state, job, self.bound))
             raise
 
     def _step(self, course: Course, step: Step) -> None:
@@ -215,10 +216,10 @@ class Trainer:
         if self.on_step is not None:
             self.on_step(number, self.plan.steps)
 
-    def _keep(self, checkpoints: Checkpoints, state: dict[str, Any]) -> None:
+    def _keep(self, checkpoints: Checkpoints, state: Callable[[], dict[str, Any]]) -> None:
         """Write a checkpoint. If that fails (a full disk), a training that is half paid for goes on all the same."""
         try:
-            checkpoints.write(state)
+            checkpoints.write(state())
         except (OSError, TypeError, ValueError) as error:
             said = f"{checkpoints.path} could not be written ({error}): if the process is killed now, more is lost"
             warnings.warn(said, RuntimeWarning, stacklevel=4)
@@ -252,8 +253,10 @@ class Trainer:
     def _record(self, network: Network, step: int, lr: float, polynomials: list[Polynomial]) -> Record:
         """What the history keeps of an epoch: only public numbers and functions of released ones."""
         norms = [float(torch.linalg.vector_norm(p.slope)) for p in polynomials]
-        metrics = {} if self.evaluate is None else {k: float(v) for k, v in self.evaluate(network).items()}
-        return Record(step, step * self.plan.batch_size / self.plan.n, lr, norms, metrics)
+        return Record(step, step * self.plan.batch_size / self.plan.n, lr, norms, self._metrics(network))
+
+    def _metrics(self, network: Network) -> dict[str, float]:
+        return {} if self.evaluate is None else {str(k): float(v) for k, v in self.evaluate(network).items()}
 
     def _checked(self, x: Tensor | PrivateRows, y: Tensor | None, ledger: Ledger) -> PrivateRows:
         rows = private_rows(x, y, self.network, self.loss, self.front, self.world)
@@ -274,6 +277,7 @@ class Trainer:
         for name in ("evaluate", "on_step"):
             if not (getattr(self, name) is None or callable(getattr(self, name))):
                 raise ArgumentError(name, getattr(self, name), "give a function, or None")
+        self._metrics(copy.deepcopy(self.network))  # what is wrong with it is said now, and not when an epoch is paid
         return rows
 
     def _check_books(self, ledger: Ledger, course: Course) -> None:

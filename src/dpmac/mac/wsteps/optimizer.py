@@ -11,6 +11,7 @@ import torch
 from dpmac.checks import integer, number
 from dpmac.mac.optimizers import optimizer_for
 from dpmac.mac.polynomial import Polynomial
+from dpmac.mac.released import WEIGHT
 from dpmac.mac.wsteps.base import Schedule, constant
 from dpmac.nets.network import Network
 
@@ -60,6 +61,9 @@ class OptimizerUpdater:
             for layer, polynomial in zip(self._network.weight_layers, polynomials, strict=True):
                 at_order_one = polynomial.curvature is None  # then the slope is the same everywhere
                 layer.write_gradient(polynomial.slope if at_order_one else polynomial.gradient(layer.matrix()))
+            for parameter in self._network.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.clamp_(-WEIGHT, WEIGHT)
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.scheduler.step()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.mac.polynomial import Polynomial
+from dpmac.mac.released import WEIGHT, tamed
 from dpmac.mac.wsteps.base import Schedule, constant
 from dpmac.nets.network import Network
 
@@ -99,7 +100,7 @@ class SolverUpdater:
             if polynomial.curvature is None:
                 raise ArgumentError("expansion", "order 1", "this W-step needs a curvature: use SecondOrder()")
             moved = polynomial.centre + self.lr * (self._solve(polynomial) - polynomial.centre)
-            layer.write(moved)
+            layer.write(tamed(moved, WEIGHT))
         self._done += 1
 
     def state(self) -> dict[str, Any]:
@@ -114,18 +115,24 @@ class SolverUpdater:
 
 
 def conjugate_gradients(polynomial: Polynomial, iterations: int, ridge: float) -> Tensor:
-    """Weights after ``iterations`` of conjugate gradients from the centre; each unit has its own step lengths."""
+    """Weights after ``iterations`` of conjugate gradients from the centre; each unit has its own step lengths.
+
+    A unit whose next step would not be finite stays where it is.
+    """
     moved = torch.zeros_like(polynomial.slope)
-    residual = -polynomial.slope
+    residual = -tamed(polynomial.slope)
     direction = residual.clone()
     energy = residual.square().sum(dim=1, keepdim=True)
     for _ in range(iterations):
         bent = polynomial.bend(direction) + ridge * direction
         length = energy / (direction * bent).sum(dim=1, keepdim=True)
         length = torch.where(torch.isfinite(length) & (length > 0), length, 0.0)  # converged, or no curvature here
-        moved = moved + length * direction
+        further = moved + length * direction
         residual = residual - length * bent
         fresh = residual.square().sum(dim=1, keepdim=True)
         direction = residual + torch.where(energy > 0, fresh / energy, 0.0) * direction
-        energy = fresh
-    return polynomial.centre + moved
+        fine = torch.isfinite(torch.cat([further, direction, fresh], dim=1)).all(dim=1, keepdim=True)
+        moved = torch.where(fine, further, moved)
+        residual, direction = torch.where(fine, residual, 0.0), torch.where(fine, direction, 0.0)
+        energy = torch.where(fine, fresh, 0.0)
+    return polynomial.centre + tamed(moved)

@@ -1,0 +1,109 @@
+"""What would fail when a fit is paid for is refused before: arguments, labels, public rows, what no file keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpmac
+from dpmac.checks import ArgumentError
+from dpmac.estimators import DPMACAutoencoder, DPMACClassifier
+from dpmac.privacy import Ledger, PerLayerClip
+
+DRAW = np.random.RandomState(0)
+X = DRAW.uniform(-1, 1, (120, 3))
+Y = (X[:, 0] > 0).astype(int)
+NAN = X.copy()
+NAN[-1, -1] = np.nan
+
+
+def spent(ledger):
+    return len(Ledger.read(ledger)) if ledger.exists() else 0
+
+
+ARGUMENTS = [
+    ({"checkpoint": "file"}, "no folder can be made there"),
+    ({"checkpoint": "file/below"}, "no folder can be made there"),
+    ({"checkpoint": "/proc/nobody"}, "no folder can be made there"),
+    ({"checkpoint": "book"}, "no folder can be made there"),
+    ({"checkpoint": 5}, "give the path of a folder"),
+    ({"threads": 10**9}, "give a number of threads"),
+    ({"device": "cuda:99"}, "use 'cpu'"),
+    ({"micro_batch_size": 0}, "give a number of rows"),
+    ({"progress": "yes"}, "choose True, False or 'auto'"),
+    ({"random_state": -1}, "give None or a whole number"),
+    ({"learning_rate": float("nan")}, "give a learning rate"),
+    ({"delta": 0.5}, "below 1/n"),
+    ({"hidden_layer_sizes": (4,), "activation": "none of ours"}, "activation"),
+    ({"classes": [0, "\udc80"]}, "UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), ARGUMENTS, ids=[str(a) for a, _ in ARGUMENTS])
+def test_arguments(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(ArgumentError, match=message):
+        DPMACClassifier(**{"epsilon": 5, "epochs": 2, "ledger": "book", **arguments}).fit(X, Y)
+    assert spent(tmp_path / "book") == 0
+
+
+LABELS = {
+    "not UTF-8": np.array(["a", "\udc80"])[Y],
+    "long doubles": Y.astype(np.longdouble),
+    "bytes": np.array([b"a", b"b"])[Y],
+    "one class": np.zeros(120),
+    "two kinds": np.array(["a", 1], dtype=object)[Y],
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="a long double is a double here")
+def test_labels_that_no_file_could_keep(kind, tmp_path):
+    with pytest.raises(ArgumentError):
+        DPMACClassifier(epsilon=5, epochs=2, ledger=tmp_path / "book").fit(X, LABELS[kind])
+    assert spent(tmp_path / "book") == 0
+
+
+@pytest.mark.parametrize("labels", [np.array(["x", "ü\n"]), np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]")])
+def test_labels_that_are_fitted_can_be_saved(labels, tmp_path):
+    model = DPMACClassifier(epsilon=5, epochs=2).fit(X, labels[Y])
+    again = dpmac.load(model.save(tmp_path / "model"))
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+PUBLIC = [(X[:5], ["a"] * 5), (X[:5], [0, 1, 2, 0, 1]), (X[:5], [0, 1, None, 0, 1]), (X[:5, :2], Y[:5]), (X[:5], Y[:4])]
+
+
+@pytest.mark.parametrize("public", PUBLIC, ids=range(len(PUBLIC)))
+def test_public_rows(public, tmp_path):
+    with pytest.raises(ValueError, match=r"public_validation|features"):
+        DPMACClassifier(epsilon=5, epochs=2, ledger=tmp_path / "book").fit(X, Y, public_validation=public)
+    assert spent(tmp_path / "book") == 0
+
+
+def test_public_labels_of_another_type_are_the_same_labels():
+    found = []
+    for labels in (Y, Y.astype(str), Y.astype(float), Y.astype(bool)):
+        model = DPMACClassifier(epsilon=5, epochs=2, random_state=0, ledger=Ledger())
+        model.fit(X, Y, public_validation=(X, labels))
+        found.append(model.history_[-1].metrics["validation_accuracy"])
+    assert len(set(found)) == 1
+    assert found[0] > 0.0
+
+
+def test_rows_with_a_hole(tmp_path):
+    for fit in (
+        lambda: DPMACClassifier(epsilon=5, ledger=tmp_path / "book").fit(NAN, Y),
+        lambda: DPMACAutoencoder(epsilon=5, ledger=tmp_path / "book").fit(NAN),
+    ):
+        with pytest.raises(ValueError, match="NaN"):
+            fit()
+    assert spent(tmp_path / "book") == 0
+
+
+@pytest.mark.parametrize("threshold", [1e-29, 1e29])
+def test_thresholds_at_the_ends_of_what_is_allowed_come_to_a_model(threshold, tmp_path):
+    model = DPMACClassifier(epsilon=5, epochs=2, bound=PerLayerClip(threshold)).fit(X, Y)
+    again = dpmac.load(model.save(tmp_path / "model"))
+    assert np.isfinite(again.predict_proba(X)).all()
