@@ -42,6 +42,7 @@ def changes(text: str, operator: str) -> list[str]:
         ("condition", "if a:\n    b = 1", ["not a"]),
         ("constant", "x = (1, 0.5, 0.0, True)", ["2", "1.0", "1.0", "False"]),
         ("constant", "x = f'{1}'", []),
+        ("constant", "x = (1, 2, 3, 4, 5, 6)", ["2"]),
         ("constant", "def f():\n    raise ValueError(1)", []),
         ("constant", "def f():\n    raise ArgumentError('a', 1, 'fix') from None", []),
         ("call", "x = min(a, b)\ny = math.floor(a)\nz = any(a)", ["max", "math.ceil", "all"]),

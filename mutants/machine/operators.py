@@ -106,9 +106,11 @@ def _is_plain(test: ast.expr) -> bool:
 
 
 def constant(place: Place) -> Found:
-    """A number that is one more or twice as much; a truth that is its opposite."""
+    """A number that is one more or twice as much; a truth that is its opposite. Of a long list, only the first."""
     node = place.node
-    if not isinstance(node, ast.Constant) or (isinstance(place.parent, ast.Expr)):
+    if not isinstance(node, ast.Constant) or isinstance(place.parent, ast.Expr):
+        return
+    if isinstance(place.parent, ast.List | ast.Tuple) and node in place.parent.elts[1:] and len(place.parent.elts) > 4:
         return
     if isinstance(node.value, bool):
         yield node, str(not node.value)
