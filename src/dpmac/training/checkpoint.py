@@ -71,8 +71,14 @@ class Checkpoints:
         return self.folder / AFTER
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Inside, no other process trains with this checkpoint; one that would is refused before it spends."""
+    def alone(self, ledger: Path | None = None) -> Iterator[None]:
+        """Inside, no other process trains with this checkpoint; one that would is refused before it spends.
+
+        So is a folder at the place of the ``ledger``, whose file the first release makes.
+        """
+        folder = self.folder.resolve()
+        if ledger is not None and ledger.resolve() in (folder, *folder.parents):
+            raise ArgumentError("checkpoint", str(self.folder), f"the ledger {ledger} is in its way: give another path")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

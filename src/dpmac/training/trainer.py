@@ -119,7 +119,7 @@ class Trainer:
         if world.leads and book.path is None:
             fix = "a training that can be gone on with needs a ledger on the disk: Ledger('a/path')"
             raise ArgumentError("ledger", book, fix)
-        apart.enter_context(checkpoints.alone())
+        apart.enter_context(checkpoints.alone(book.path))
 
     def _fit(self, x: Tensor | PrivateRows, y: Tensor | None, book: Ledger, checkpoints: Checkpoints | None) -> Run:
         world = self._world(x)
