@@ -25,7 +25,7 @@ from mutants.mutant import ROOT
 def main() -> int:
     """Read the arguments and do what they say."""
     given = _arguments()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     if given.command == "map":
         known = mapping.update(given.out, given.jobs)
         console.print(f"{len(known.seconds)} tests are mapped", highlight=False)
