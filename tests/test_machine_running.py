@@ -168,9 +168,9 @@ def test_the_score_leaves_out_what_is_explained_and_the_page_says_all(tmp_path, 
     made = list(mutations(Source("privacy/chain.py", TEXT)))[:4]
     states = ("killed", "survived", "uncovered", "survived")
     known = [(each, Verdict(each.name, state, "", "")) for each, state in zip(made, states, strict=True)]
-    explained = tmp_path / "explained.json"
+    explained = tmp_path / "ledger.json"
     explained.write_text(json.dumps({made[3].name: "It only changes the speed.", made[0].name: "It is killed."}))
-    monkeypatch.setattr(scoring, "EXPLAINED", explained)
+    monkeypatch.setattr(scoring, "EXPLAINED", tmp_path)
     found = score(known)
     assert [len(each) for each in (found.killed, found.alive, found.uncovered, found.explained)] == [1, 1, 1, 1]
     assert found.words() == "33.3 %"

@@ -2,7 +2,7 @@
 
 ``python -m mutants.machine`` (``make mutate``) changes one operator, constant, condition or statement, runs the tests
 that execute that line, and records whether one of them fails. A mutant that no test notices is a hole in the tests, or
-it is explained, in one sentence, in ``explained.json``.
+it is explained, in one sentence, in ``explained/``.
 
 The order of the work, and where it is done:
 

@@ -10,14 +10,16 @@ from pathlib import Path
 from mutants.machine.mutation import Mutation
 from mutants.machine.verdicts import Verdict
 
-EXPLAINED = Path(__file__).with_name("explained.json")
+EXPLAINED = Path(__file__).with_name("explained")  # a file for each group
 
 
 def explanations() -> dict[str, str]:
     """Why a mutant that no test notices changes nothing that matters: a sentence, by the mutant's name."""
-    found = json.loads(EXPLAINED.read_text(encoding="utf-8"))
-    assert isinstance(found, dict)
-    return found
+    return {
+        name: reason
+        for file in sorted(EXPLAINED.glob("*.json"))
+        for name, reason in json.loads(file.read_text(encoding="utf-8")).items()
+    }
 
 
 @dataclass
