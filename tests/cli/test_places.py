@@ -294,3 +294,12 @@ def test_a_terminal_without_a_letter_ends_no_command(new_hospital, run, monkeypa
         with pytest.raises(SystemExit) as end:
             dpmac.cli.main()
     assert not end.value.code
+
+
+def test_an_empty_file_may_become_a_ledger(tmp_path):
+    """``mktemp`` makes one, and so does a process that was killed before its first release."""
+    (tmp_path / "book.ledger").touch()
+    places.check_ledger(tmp_path / "book.ledger")
+    (tmp_path / "book.ledger").write_text("something else\n")
+    with pytest.raises(ValueError, match="line 1"):
+        places.check_ledger(tmp_path / "book.ledger")

@@ -80,7 +80,8 @@ def check_ledger(ledger: Path) -> None:
     if os.path.exists(ledger):
         with _told("--ledger", ledger), ledger.open("r+b"):  # may it be appended to?
             pass
-        Ledger.read(ledger)
+        if os.path.getsize(ledger):  # an empty file holds no ledger yet
+            Ledger.read(ledger)
     else:
         _try_ledger(ledger)
 
