@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-FILES, LIMITS = "tests/test_files.py", "tests/test_limits.py"
+FILES, LIMITS = "tests/test_whole_files.py", "tests/test_limits.py"
 LINKS, BOMBS, PLACES = (f"tests/saving/test_{name}.py" for name in ("links", "bombs", "places"))
 
 MUTANTS = (
