@@ -221,8 +221,9 @@ MUTANTS = (
         "A deep copy of a ledger is another ledger: each fold of a cross-validation counts only itself.",
         "The default of copy.deepcopy, which scikit-learn's clone calls.",
         "privacy/ledger.py",
-        "        memo[id(self)] = self\n        return self",
-        "        fresh = Ledger(data_set=self._data_set)\n        fresh._entries = list(self._entries)\n"
+        'goes on with it."""\n        return self',
+        'goes on with it."""\n        fresh = Ledger(data_set=self._data_set)\n'
+        "        fresh._entries = list(self._entries)\n"
         "        return fresh",
         (f"{LEDGER}::test_a_deep_copy_of_whoever_holds_a_ledger_goes_on_with_it",),
     ),

@@ -22,6 +22,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -151,7 +152,7 @@ class LedgerFile:
             text = b"\n"
         for line in lines:
             heads.append(_digest(heads[-1] if heads else self.heads[-1], line))
-            text += json.dumps({**line, "chain": heads[-1]}, allow_nan=False).encode() + b"\n"
+            text += json.dumps({**line, "chain": heads[-1]}).encode() + b"\n"
         return heads, text
 
     @contextmanager
@@ -218,7 +219,7 @@ def _check_count(path: Path, header: Header, lines: list[dict[str, Any]]) -> Non
 def _last(rest: bytes, head: str, old: bool) -> dict[str, Any] | None:
     """The last line if only its newline is missing, None if it is torn."""
     try:
-        line = json.loads(rest, parse_constant=_refused)
+        line = _loaded(rest)
     except (ValueError, RecursionError):
         return None
     if not isinstance(line, dict):
@@ -238,13 +239,14 @@ def _header(path: Path, first: Mapping[str, Any], raw: bytes) -> Header:
 
 
 def _digest(before: str, line: Mapping[str, Any]) -> str:
+    """The digest after ``line``; a ValueError if a number in it is not finite."""
     plain = json.dumps(line, sort_keys=True, allow_nan=False)
     return hashlib.sha256(f"{before}\n{plain}".encode()).hexdigest()
 
 
 def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
-        raw = json.loads(line, parse_constant=_refused)
+        raw = _loaded(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}, line {number}: damaged ({error})") from error
     if not isinstance(raw, dict):
@@ -252,8 +254,16 @@ def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
     return raw
 
 
-def _refused(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+def _loaded(raw: bytes) -> Any:
+    return json.loads(raw, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    """A number; a ValueError for NaN and infinity, also where it is written as 1e999."""
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError(f"{text} is not a finite number")
+    return found
 
 
 def _write_all(handle: Any, text: bytes) -> None:

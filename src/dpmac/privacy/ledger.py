@@ -170,16 +170,17 @@ class Ledger:
     def remaining(self, epsilon: float, delta: float) -> float:
         """What is left of a total: the largest epsilon at ``delta`` of one further Gaussian release that still fits.
 
-        0 if nothing does. A training of many sampled steps composes a little differently from one release, so an
-        estimator with ``total_epsilon`` asks anew, with what it is going to release.
+        0 if nothing does, and never more than a release of the least noise that a calibration may choose. A training of
+        many sampled steps composes a little differently from one release, so an estimator with ``total_epsilon`` asks
+        anew, with what it is going to release.
         """
         total = number("epsilon", epsilon, "give the total, a number above 0", low=0.0, high=1e6, strict=True)
         spent = self.mechanisms()
         if epsilon_of([*spent, Mechanism(MULTIPLIERS.high)], delta) > total:
             return 0.0
-        if epsilon_of([*spent, Mechanism(MULTIPLIERS.low)], delta) <= total:
-            return total
-        noise = calibrate(lambda s: [*spent, Mechanism(s)], total, delta)
+        noise = MULTIPLIERS.low  # of the largest release that is ever made
+        if epsilon_of([*spent, Mechanism(noise)], delta) > total:
+            noise = calibrate(lambda s: [*spent, Mechanism(s)], total, delta)
         return min(epsilon_of([Mechanism(noise)], delta), total)
 
     def save(self, path: str | Path) -> None:
@@ -202,7 +203,7 @@ class Ledger:
                 entry = Entry.from_dict(line)
                 ledger.check_unit(entry.unit)
                 ledger._entries.append(entry)
-            except (KeyError, TypeError, AttributeError, ValueError) as error:
+            except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
                 raise ValueError(f"{path}, line {place}: not a ledger entry ({error})") from error
         ledger._file = file
         return ledger
@@ -257,9 +258,8 @@ class Ledger:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.RLock(), _noted={}, _first_thread=threading.get_ident())
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Ledger:
         """Itself: what is spent is spent once, and a copy of whoever holds a ledger (``clone``) goes on with it."""
-        memo[id(self)] = self
         return self
 
     def __repr__(self) -> str:

@@ -78,5 +78,5 @@ def told(ledger: Path) -> dict[str, Any] | None:
     try:
         seen = parsed(read_bytes(place, _LONGEST))
         return {"entries": int(seen["entries"]), "head": str(seen["head"]), "root": str(seen["root"])}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
