@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError, check_utf8, chosen, integer, is_number, number
 
-NOT_NUMBERS = [True, False, np.bool_(True), torch.tensor(True).numpy()[()], "2", b"2", None, [], [1.0, 2.0], 1j, object()]
+NOT_NUMBERS = [
+    True,
+    False,
+    np.bool_(True),
+    torch.tensor(True).numpy()[()],
+    "2",
+    b"2",
+    None,
+    [],
+    [1.0, 2.0],
+    1j,
+    object(),
+]
 
 
 @pytest.mark.parametrize("value", [0, -3, 2.5, math.inf, math.nan, np.float16(0.5), np.int64(7), Decimal("0.1")])
