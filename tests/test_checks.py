@@ -37,7 +37,7 @@ def test_real_numbers_are_numbers(value):
 def test_what_is_no_number_is_refused_by_name(value):
     assert not is_number(value)
     for check in (number, integer):
-        with pytest.raises(ArgumentError, match="size=.*: give one") as error:
+        with pytest.raises(ArgumentError, match=r"size=.*: give one") as error:
             check("size", value, "give one")
         assert (error.value.name, error.value.fix) == ("size", "give one")
 
@@ -100,7 +100,7 @@ def test_what_has_a_name_is_looked_up_and_an_object_is_taken_as_it_is():
 
 def test_text_that_came_of_bytes_that_are_no_utf_8_is_refused():
     check_utf8("path", "Zürich 東京")
-    with pytest.raises(ArgumentError, match="path=.*not UTF-8"):
+    with pytest.raises(ArgumentError, match=r"path=.*not UTF-8"):
         check_utf8("path", b"\xff".decode(errors="surrogateescape"))
 
 

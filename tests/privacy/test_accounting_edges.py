@@ -21,7 +21,7 @@ def test_the_multipliers_that_are_named_are_taken_and_cost_what_they_should():
         assert 0 < exact <= epsilon_of([Mechanism(sigma)], 1e-12) < math.inf
     assert Mechanism(0.0).noise_multiplier == 0
     for sigma in (0.00999, 1.001e9):
-        with pytest.raises(ArgumentError, match="noise_multiplier=.*from 0.01 to 1e9, or 0"):
+        with pytest.raises(ArgumentError, match=r"noise_multiplier=.*from 0.01 to 1e9, or 0"):
             Mechanism(sigma)
 
 
@@ -76,7 +76,7 @@ def test_a_calibration_answers_down_to_twice_the_least_multiplier():
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, "2"])
 def test_a_budget_that_is_none_is_named(epsilon):
-    with pytest.raises(ArgumentError, match="epsilon=.*give a number above 0"):
+    with pytest.raises(ArgumentError, match=r"epsilon=.*give a number above 0"):
         calibrate(lambda s: [Mechanism(s)], epsilon, 1e-5)
 
 

@@ -1,4 +1,4 @@
-"""What chooses a grid: a step's loss by integrals and by dp-accounting's own bounds; and what a grid is allowed to cost.
+"""What chooses a grid: a step's loss by integrals and by dp-accounting's own bounds; and what a grid may cost.
 
 Any interval gives an upper bound. These tests are about how close it is, and how many points it takes.
 """
