@@ -155,8 +155,6 @@ def _cost(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant,
         raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
     if not released:
         return 0.0
-    if any(m.noise_multiplier == 0 for m in released):
-        return math.inf
     return min(_plain_cost(some, left, accountant, effort) for some, left in with_room(released, delta))
 
 
