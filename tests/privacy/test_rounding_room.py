@@ -1,4 +1,4 @@
-"""Room for rounding, held against what the proofs need: in fractions, and with kernels that lose as much as they may."""
+"""Room for rounding, held against what the proofs need, with kernels that lose as much as they may."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_it_is_no_more_than_the_guarantee_says():
 # --- norms in single precision --------------------------------------------------------------------------------------
 
 
-def worst_norms(rows, dim=-1, dtype=None):  # noqa: ARG001 - torch's own signature
+def worst_norms(rows, dim=-1, dtype=None):
     """Squares below the least number with all digits are lost, and the sum of d others is d u too small."""
     squares = rows.double().square()
     squares = torch.where(squares < torch.finfo(torch.float32).tiny, 0.0, squares)
