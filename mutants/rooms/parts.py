@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 PARTS, POSITIONS = "tests/privacy/test_parts.py", "tests/privacy/test_positions.py"
-SINGLE = "tests/privacy/test_single_sums.py"
+SINGLE, SHAPES = "tests/privacy/test_single_sums.py", "tests/privacy/test_part_shapes.py"
 
 MUTANTS = (
     Mutant(
@@ -25,6 +25,15 @@ MUTANTS = (
         "torch.hypot(right * b, torch.ones_like(right))",
         "torch.hypot(right * b, torch.zeros_like(right))",
         ("tests/privacy/test_parts.py::test_shapes_norms_scaling_and_sums_are_those_of_the_shares",),
+    ),
+    Mutant(
+        "one-dimension-more",
+        "Vectors may come as (rows, d, 1): where d is the number of rows, every number is measured by itself.",
+        "Shapes broadcast, and the sum is right.",
+        "privacy/parts.py",
+        "check_dimensions(self, left=2, right=2, factors=1)",
+        "pass",
+        (f"{SHAPES}::test_no_query_gets_more_than_its_promise_through_the_door_by_one_dimension_more",),
     ),
     Mutant(
         "largest-entry-for-the-norm",

@@ -255,10 +255,13 @@ def test_negative_factors_do_not_hide_a_share_from_the_door():
     ones = torch.ones(8, 1, 1, dtype=torch.float64)
     part = PositionPart(ones, ones, torch.full((8,), -1e6, dtype=torch.float64))
     assert (part.norms() >= 1e6).all()
-    query = Query(
-        "q", (Partition("w", (1, 1), 1.0),), lambda x: [PositionPart(ones, ones, -1e6 * x.flatten().double())]
-    )
-    with pytest.raises(BrokenPromiseError):
+
+    def parts(x):
+        here = torch.ones(len(x), 1, 1, dtype=torch.float64)
+        return [PositionPart(here, here, -1e6 * x.flatten().double())]
+
+    query = Query("q", (Partition("w", (1, 1), 1.0),), parts)
+    with pytest.raises(BrokenPromiseError, match="exceeds the bound"):
         release(
             PrivateRows(torch.ones(8, 1)).everything(),
             query,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from dpmac.checks import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -34,3 +37,15 @@ class Partition:
 def promised(partitions: Sequence[Partition], scales: Sequence[float]) -> tuple[Partition, ...]:
     """Each partition with its scale."""
     return tuple(p.promised(scale) for p, scale in zip(partitions, scales, strict=True))
+
+
+def check_dimensions(part: Any, **wanted: int) -> None:
+    """Raise unless these tensors of a part have so many dimensions, the first of them its rows; None is no tensor.
+
+    With a dimension more, a norm could be one entry's and not one row's, and a share longer than it says.
+    """
+    for name, dimensions in wanted.items():
+        tensor = getattr(part, name)
+        if tensor is not None and (tensor.dim() != dimensions or tensor.shape[0] != part.rows):
+            fix = f"give a tensor of {dimensions} dimensions, the first of them the {part.rows} examples"
+            raise ArgumentError(name, tuple(tensor.shape), fix)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from dpmac.privacy.chunks import SINGLE_ROOM, exactly, in_chunks, joined
+from dpmac.privacy.partition import check_dimensions
 
 LARGEST = 1e15  # a vector of single precision that is longer is left out
 SMALLEST = 2.0**-126  # the least number that has all digits in single precision
@@ -57,7 +58,7 @@ def norms_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
 
     Double rows are taken over their largest entry first; squares of single-precision numbers are safe in double.
     """
-    if rows.dtype != torch.float64 or rows.shape[-1] == 0:
+    if rows.dtype != torch.float64:
         norms: Tensor = torch.linalg.vector_norm(rows.float(), dim=-1, dtype=torch.float64)
         return norms, torch.ones_like(norms)
     largest = largest_entries(rows)
@@ -127,6 +128,9 @@ class OuterPart:
     spent: bool = False  # ``left`` is nobody else's, and may be overwritten when shares are summed
     _measured: tuple[Tensor, Tensor, Tensor] | None = field(default=None, repr=False)
     _versions: tuple[int, int] | None = field(default=None, repr=False)  # of the vectors when they were measured
+
+    def __post_init__(self) -> None:
+        check_dimensions(self, left=2, right=2, factors=1)
 
     @property
     def rows(self) -> int:
@@ -266,6 +270,9 @@ class GramPart:
 
     weights: Tensor  # (rows, units)
     inputs: Tensor  # (rows, d_in)
+
+    def __post_init__(self) -> None:
+        check_dimensions(self, weights=2, inputs=2)
 
     @property
     def rows(self) -> int:

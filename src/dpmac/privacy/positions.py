@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dpmac.privacy.partition import check_dimensions
 from dpmac.privacy.parts import largest_entries
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -33,6 +34,9 @@ class PositionPart:
     left: Tensor  # (rows, positions, d_out)
     right: Tensor  # (rows, positions, d_in)
     factors: Tensor | None = None  # (rows,), float64
+
+    def __post_init__(self) -> None:
+        check_dimensions(self, left=3, right=3, factors=1)
 
     @property
     def rows(self) -> int:

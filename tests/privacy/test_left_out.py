@@ -1,0 +1,83 @@
+"""Which shares are left out of a sum: those of which their precision would lose digits, and no others."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpmac.privacy import OuterPart, PositionPart, alike, positions
+from dpmac.privacy.chunks import joined
+from dpmac.randomness import SeededNoise
+
+TINY = torch.finfo(torch.float32).tiny  # the least number that has all digits
+U = torch.finfo(torch.float32).eps / 2
+
+
+def scaled_row(entry, factor, d=1, dtype=torch.float32):
+    """One row: d entries on the left, 1 on the right."""
+    part = OuterPart(torch.full((1, d), entry, dtype=dtype), torch.ones(1, 1, dtype=dtype))
+    return part.scaled(torch.tensor([factor], dtype=torch.float64))
+
+
+def both_ways(part):
+    """The sum of the part, asked by itself and beside another."""
+    other = OuterPart(torch.ones(part.rows, 1), torch.ones(part.rows, 1))
+    beside = alike.totals([part, other.scaled(torch.ones(part.rows))], 1)[0]
+    return part.total().double(), joined(beside, part.shape).double()
+
+
+@given(st.floats(0.2, 4.0), st.sampled_from([1.0, 0.3, 2.0**-8]), st.sampled_from([1, 4, 1 << 12]))
+def test_what_is_summed_in_single_precision_has_all_its_digits(size, entry, d):
+    """The factor is rounded, and so is what it leaves of every entry: by u each, not by the half of what is left."""
+    factor = size * TINY
+    exact = float(torch.tensor(entry)) * factor
+    for total in both_ways(scaled_row(entry, factor, d)):
+        found = total.flatten().unique().tolist()
+        assert found == [0.0] or all(abs(value - exact) <= 2.001 * U * exact for value in found)
+
+
+def test_a_single_share_with_all_its_digits_is_not_left_out():
+    for d in (1, 2, 9):
+        for total in both_ways(scaled_row(1.0, 1.01 * TINY, d)):
+            assert (total > 0).all()
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_double_precision_leaves_out_what_is_beyond_1e290_either_way_whatever_its_factor(factor):
+    for beyond in (1e-295, 1e295):
+        assert not scaled_row(beyond, factor, dtype=torch.float64).total().any()
+
+
+@pytest.mark.parametrize("length", [1e-200, 1e-100, 1e-40, 1.0, 1e16, 1e100, 1e200])
+def test_double_precision_leaves_nothing_out_that_it_holds(length):
+    for factor in (1.0, 0.25):
+        assert float(scaled_row(length, factor, dtype=torch.float64).total()) == length * factor
+
+
+def test_single_precision_leaves_out_vectors_longer_than_the_guarantee_says():
+    """docs/guarantee.md: a row with a vector longer than 1e15 contributes nothing."""
+    for length, counts in ((0.9e15, True), (1.1e15, False), (1.9e15, False)):
+        long, short = torch.tensor([[length]]), torch.tensor([[1e-5]])
+        for part in (OuterPart(long, short), OuterPart(short, long)):
+            assert bool(part.total().any()) == counts
+
+
+def test_parts_that_were_never_scaled_are_summed_all_at_once_too():
+    draw = SeededNoise(0)
+    parts = [OuterPart(draw.normal((70, 2)).float(), draw.normal((70, 3)).float()) for _ in range(3)]
+    for part, total in zip(parts, alike.totals(parts, 1), strict=True):
+        assert torch.equal(total, part.total())
+
+
+def test_every_row_over_positions_keeps_its_own_factor_in_slices_of_any_size(monkeypatch):
+    """A row that takes the factor of another is not clipped by its own norm."""
+    left = SeededNoise(1).normal((5, 2, 4))
+    right = SeededNoise(2).normal((5, 2, 3))
+    factors = torch.tensor([1.0, 0.0, 3.0, 0.5, 7.0], dtype=torch.float64)
+    expected = torch.einsum("n,npo,npi->oi", factors, left, right)
+    part = PositionPart(left, right).scaled(factors)
+    for memory in (1, 8 * 4 * 3 * 2, 1 << 26):  # one row, two, all
+        monkeypatch.setattr(positions, "MEMORY", memory)
+        assert torch.allclose(part.total(), expected, atol=1e-12)
