@@ -15,6 +15,7 @@ from shelves import Shelf
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import PoissonSampler, PrivateRows, door
+from dpmac.privacy.bounds import KEPT
 from dpmac.privacy.chunks import CHUNK
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.room import Room
@@ -29,7 +30,7 @@ TOGETHER = (1, 2, 4, 32, 256)
 @given(st.integers(1, 60_000), st.none() | st.integers(1, 20_000), st.sampled_from(TOGETHER))
 @example(193, 128, 1)  # 97 rows in each of two blocks: 96 would need a third
 @example(4550, None, 1)  # chunks of one length just fit
-@example(MAX_BLOCK + 1, 10**6, 1)
+@example(MAX_BLOCK, 10**6, 1)
 def test_blocks_are_as_few_as_the_micro_batch_allows_and_no_longer_than_sums_may_be(capacity, micro, together):
     multiple = max(32, together)
     most = min(multiple * math.ceil((USUAL_BLOCK if micro is None else micro) / multiple), MAX_BLOCK)
@@ -43,6 +44,12 @@ def test_blocks_are_as_few_as_the_micro_batch_allows_and_no_longer_than_sums_may
     else:
         assert size % multiple == 0
         assert size - each < multiple
+
+
+def test_no_block_is_longer_than_the_longest_whose_sums_have_room_to_round():
+    """The bounds' argument: 2 u m (m + 2) scales for m rows, of which the release leaves 600 times as much."""
+    assert all(block_size(MAX_BLOCK + more, 10**6) <= MAX_BLOCK for more in (-1, 0, 1))
+    assert 600 * 2 * 2.0**-53 * MAX_BLOCK * (MAX_BLOCK + 2) <= 1 - KEPT
 
 
 @pytest.mark.parametrize("together", TOGETHER)
@@ -139,8 +146,9 @@ def test_the_chance_of_no_room_has_the_limits_that_its_message_names():
             PoissonSampler(10, 0.5, SystemNoise(), math.nextafter(edge, beyond))
 
 
-def test_a_line_of_an_older_version_means_one_sample_in_2_to_the_80_whatever_is_usual_now():
+def test_a_line_of_an_older_version_means_one_sample_in_2_to_the_80_as_its_sampler_did():
     """Those versions had that much room: a smaller number would understate what their releases cost."""
+    assert PoissonSampler(10, 0.1, SystemNoise()).overflow == 2.0**-80
     old = Entry("training step", 1.0, 0.1, False, {"layer 1": 1.0}).to_dict()
     del old["overflow"]
     assert Entry.from_dict(json.loads(json.dumps(old))).overflow == 2.0**-80
