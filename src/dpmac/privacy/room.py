@@ -71,10 +71,11 @@ class Room:
 def rooms(shards: tuple[int, ...], rate: float, overflow: float, noise_multiplier: float) -> tuple[Room, ...]:
     """The room of every shard of a table, of which there are so many places in each: all are counted, or none.
 
-    A release without noise counts nothing: no noise would hide it.
+    A release without noise counts nothing: no noise would hide it. Nor does one that has room for all places, as one
+    on all rows has (``overflow`` 0).
     """
     public = tuple(Room(room_for(n, rate, overflow)) for n in shards)
-    if rate == 1.0 or noise_multiplier == 0.0 or overflow == 0.0:
+    if noise_multiplier == 0.0 or overflow == 0.0:
         return public
     deviation = RATIO * noise_multiplier * _UP
     half = overflow / 2
@@ -93,8 +94,6 @@ def room_for(n: int, rate: float, overflow: float) -> int:
     *other* places has one law whatever the tables hold. By the binomial tail itself, an incomplete beta function:
     scipy's, good to ten digits, asked for half the chance.
     """
-    if rate == 1:
-        return n
     low, high = math.floor((n - 1) * rate), n  # low is too little, and high is enough: all places there are
     while high - low > 1:
         middle = (low + high) // 2

@@ -109,7 +109,7 @@ class Batch:
         places: Tensor | None,
         sample_rate: float,
         seeded: bool,
-        overflow: float = 0.0,
+        overflow: float,
         front: Map | None = None,
         origin: Origin | None = None,
         device: torch.device | None = None,

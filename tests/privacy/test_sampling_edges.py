@@ -1,0 +1,181 @@
+"""Blocks and batches at their limits: block sizes, blank places, empty samples, persons, and other devices."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+from doorway import ONE, ask
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from shelves import Shelf
+
+from dpmac.checks import ArgumentError
+from dpmac.privacy import PoissonSampler, PrivateRows, door
+from dpmac.privacy.bounds import KEPT
+from dpmac.privacy.chunks import CHUNK
+from dpmac.privacy.entry import Entry
+from dpmac.privacy.room import Room
+from dpmac.privacy.sampling import MAX_BLOCK, USUAL_BLOCK, Batch, block_size
+from dpmac.randomness import SeededNoise, SystemNoise
+
+TOGETHER = (1, 2, 4, 32, 256)
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 60_000), st.none() | st.integers(1, 20_000), st.sampled_from(TOGETHER))
+@example(193, 128, 1)  # 97 rows in each of two blocks: 96 would need a third
+@example(4550, None, 1)  # chunks of one length just fit
+@example(MAX_BLOCK, 10**6, 1)
+def test_blocks_are_as_few_as_the_micro_batch_allows_and_no_longer_than_sums_may_be(capacity, micro, together):
+    multiple = max(32, together)
+    most = min(multiple * math.ceil((USUAL_BLOCK if micro is None else micro) / multiple), MAX_BLOCK)
+    size = block_size(capacity, micro, together)
+    assert size <= most <= MAX_BLOCK
+    assert math.ceil(capacity / size) == math.ceil(capacity / most)
+    each = math.ceil(capacity / math.ceil(capacity / most))
+    even = (rows for rows in range(each, most + 1) if rows % (4 * math.ceil(rows / CHUNK)) == 0)
+    if together == 1 and each > CHUNK and (least := next(even, None)) is not None:
+        assert size == least
+    else:
+        assert size % multiple == 0
+        assert size - each < multiple
+
+
+def test_no_block_is_longer_than_the_longest_whose_sums_have_room_to_round():
+    """The bounds' argument: 2 u m (m + 2) scales for m rows, of which the release leaves 600 times as much."""
+    assert all(block_size(MAX_BLOCK + more, 10**6) <= MAX_BLOCK for more in (-1, 0, 1))
+    assert 600 * 2 * 2.0**-53 * MAX_BLOCK * (MAX_BLOCK + 2) <= 1 - KEPT
+
+
+@pytest.mark.parametrize("together", TOGETHER)
+def test_processes_expect_of_each_other_at_least_as_many_rows_as_there_are_spots(together):
+    """However another process divides its sample into blocks: true sums of more rows would be taken for a lie."""
+    table = PrivateRows(torch.zeros(3, 1), groups=[1, 2, 3], max_rows=together)
+    rooms = [Room(most) for most in (1, 2, 31, 33, 65, 1000, 4609)]
+    limits = table.everything().most_rows(rooms)
+    for room, limit in zip(rooms, limits, strict=True):
+        capacity = together * room.most
+        sizes = [block_size(capacity, micro, together) for micro in (None, 1, 100, MAX_BLOCK)]
+        assert limit >= max(size * math.ceil(capacity / size) for size in sizes)
+    assert table.everything().most_rows([Room(7)]) == [7 * together]
+
+
+def test_a_table_of_one_row_is_one_block():
+    (((block,), weights),) = PrivateRows(torch.ones(1, 1)).everything().spend(1, SeededNoise(0))
+    assert (block.tolist(), weights.tolist()) == ([[1.0]], [1.0])
+
+
+# --- what is counted and spent ----------------------------------------------------------------------------------------
+
+
+class Heard(Room):
+    """A room with a count, which writes down what was counted."""
+
+    def spots(self, count, source):
+        self.__dict__.setdefault("counts", []).append(count)
+        return self.most
+
+
+def spent(table, places, room):
+    """The blocks of a sample of these places, as a release counts and spends it."""
+    batch = Batch(table._columns, table._rows, torch.tensor(sorted(places), dtype=torch.int64), 0.5, False, 2.0**-40)
+    source = SeededNoise(1)
+    return list(batch.spend(32, source, capacity=batch.rows_in(room, SeededNoise(0), source)))
+
+
+@pytest.mark.parametrize("deviation", [0.5, 10.0])
+@given(st.sets(st.integers(0, 7)), st.sets(st.integers(0, 7)))
+@example(set(), set())
+@example({3}, {3})
+@example({0, 3}, {3})
+@settings(max_examples=25)
+def test_a_blank_place_that_was_drawn_is_as_one_that_was_not(deviation, drawn, blank):
+    """Neither counted nor at a spot: all other rows are where they would be, bit for bit."""
+    table = PrivateRows(torch.arange(1.0, 9.0)[:, None], torch.arange(8))
+    for place in blank:
+        table = table.without(place)
+    room = Heard(40, deviation, 2.0**-41)
+    found, expected = (spent(table, places, room) for places in (drawn, drawn - blank))
+    assert room.counts == [len(drawn - blank)] * 2
+    assert sorted(x for (xs, _), w in found for x in xs[w > 0, 0].tolist()) == [p + 1.0 for p in sorted(drawn - blank)]
+    for ((x, y), w), ((x_expected, y_expected), w_expected) in zip(found, expected, strict=True):
+        assert torch.equal(x, x_expected)
+        assert torch.equal(y, y_expected)
+        assert torch.equal(w, w_expected)
+
+
+@pytest.mark.parametrize("max_rows", [2, 3])
+def test_a_person_with_fewer_rows_than_spots_is_counted_and_spent(max_rows):
+    who = (0, 1, 1, 2, 2, 2, 2, 3)
+    table = PrivateRows(torch.tensor(who)[:, None].double(), groups=who, max_rows=max_rows).without(3)
+    room = Heard(40, 10.0, 2.0**-41)
+    found = spent(table, {0, 1, 2, 3}, room)
+    assert room.counts == [3]
+    brought = [int(person) for (x,), w in found for person in x[w > 0, 0]]
+    assert sorted(brought) == sorted(itertools.chain(*([p] * min(who.count(p), max_rows) for p in (0, 1, 2))))
+
+
+def test_without_a_count_there_are_as_many_spots_as_the_public_room_has():
+    for max_rows, together in ((1, 1), (3, 4)):
+        batch = PrivateRows(torch.zeros(9, 1), groups=range(9), max_rows=max_rows).everything()
+        assert batch.rows_in(Room(9), SystemNoise(), SystemNoise()) == batch.capacity == 9 * together
+
+
+def test_rows_of_persons_count_towards_the_most_that_a_release_may_sum(monkeypatch):
+    """What is added up are the rows at their spots: four for each of three persons."""
+    table = PrivateRows(torch.zeros(3, 1), groups=[1, 2, 3], max_rows=3)
+    monkeypatch.setattr(door, "MAX_ROWS", 12)
+    ask(ONE, rows=table)
+    monkeypatch.setattr(door, "MAX_ROWS", 11)
+    with pytest.raises(ArgumentError, match="12 expected rows"):
+        ask(ONE, rows=table)
+
+
+# --- the chance of no room --------------------------------------------------------------------------------------------
+
+
+def test_the_chance_of_no_room_has_the_limits_that_its_message_names():
+    for edge, beyond in ((2.0**-200, 0.0), (2.0**-10, 1.0)):
+        assert PoissonSampler(10, 0.5, SystemNoise(), edge).overflow == edge
+        with pytest.raises(ArgumentError, match=r"from 2\*\*-200 to 2\*\*-10"):
+            PoissonSampler(10, 0.5, SystemNoise(), math.nextafter(edge, beyond))
+
+
+def test_a_line_of_an_older_version_means_one_sample_in_2_to_the_80_as_its_sampler_did():
+    """Those versions had that much room: a smaller number would understate what their releases cost."""
+    assert PoissonSampler(10, 0.1, SystemNoise()).overflow == 2.0**-80
+    old = Entry("training step", 1.0, 0.1, False, {"layer 1": 1.0}).to_dict()
+    del old["overflow"]
+    assert Entry.from_dict(json.loads(json.dumps(old))).overflow == 2.0**-80
+
+
+# --- other devices ----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_counted_on_a_gpu():
+    """What is recorded there has one shape."""
+    sampler = PoissonSampler(60_000, 1 / 60, SystemNoise(), 2.0**-41)
+    stored = PrivateRows(Shelf(torch.zeros(60_000, 1)))
+    (here,), (there,) = (table.sample(sampler).rooms(1.0) for table in (stored, stored.to(torch.device("cuda"))))
+    assert here.deviation > 0
+    assert there.deviation == 0
+
+
+def test_a_front_is_applied_where_it_was_given_and_its_rows_go_to_the_tables_device():
+    seen = []
+
+    def front(rows):
+        seen.append(rows.device.type)
+        return rows + 1
+
+    rows = torch.zeros(40, 2)
+    there = PrivateRows(Shelf(rows)).behind(front).to(torch.device("meta"))
+    assert there.device == there.everything().device == torch.device("meta")
+    seen.clear()
+    (block,), _ = there.everything().take((rows,), torch.arange(32)[:, None])
+    assert (seen, block.device.type) == (["cpu"], "meta")
