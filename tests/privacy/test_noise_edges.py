@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy import Partition
-from dpmac.privacy.noise import Grid
+from dpmac.privacy import Partition, noise
+from dpmac.privacy.noise import Grid, perturbed
+from dpmac.randomness import SystemNoise
 
 ONE = [Partition("a", (1,), 1.0)]
 
@@ -37,3 +39,21 @@ def test_rows_come_to_a_scale_each_and_to_one_rounding_each_at_most():
     assert Grid(20, 0.25).most_steps(3) == 3 * 4 + 3
     assert Grid(20, 2.0**-20).most_steps(1) == 2**20 + 1
     assert Grid.of(0.0, ONE).most_steps(5) == math.inf
+
+
+@pytest.mark.parametrize("lots", [0, 1, 3])
+def test_sums_for_which_a_source_has_no_noise_do_not_come_out_bare(lots, monkeypatch):
+    """Three lots are asked for: fewer would leave the last sums as they are, and a missing one must not go unseen."""
+    monkeypatch.setattr(noise, "_CACHED", 4)
+
+    class Short(SystemNoise):
+        def steps(self, sizes, bits, device="cpu"):
+            return iter(list(super().steps(sizes, bits, device))[:lots])
+
+    parts, grid = [Partition("a", (4 * torch.get_num_threads() * 3,), 1.0)], Grid.of(1.0, ONE)
+    total = torch.zeros(parts[0].shape, dtype=torch.float64)
+    if lots == 3:
+        assert (perturbed([total], parts, [1.0], grid, Short(), 1.0)["a"] != 0).all()
+        return
+    with pytest.raises(ValueError, match="zip"):
+        perturbed([total], parts, [1.0], grid, Short(), 1.0)
