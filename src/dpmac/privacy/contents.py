@@ -90,7 +90,8 @@ def _hides(kind: type) -> bool:
     if name == "PyCapsule" or (module.startswith("torch") and name.startswith("Script")):  # a network of TorchScript
         return True
     bare = kind.__basicsize__ <= object.__basicsize__ and not kind.__itemsize__  # it has no fields of its own
-    top = module.partition(".")[0]
+    unnamed = module == "builtins" and kind.__flags__ & _HEAP  # C code that says no module has this one
+    top = "" if unnamed else module.partition(".")[0]
     return not (kind.__flags__ & _COLLECTED or bare or top in _NUMBERS or top in sys.stdlib_module_names)
 
 

@@ -150,7 +150,8 @@ def _moved(before: Sequence[Tensor], after: Sequence[Tensor], where: Tensor | No
         if bool(same.all()):
             continue
         off = torch.where(same, 0.0, (a - b).abs())
-        allowed = ROUNDING * torch.maximum(a.abs(), b.abs()).nan_to_num(0.0).amax(dim=1, keepdim=True)
+        finite = torch.maximum(a.abs(), b.abs()).nan_to_num(0.0, posinf=0.0)  # an infinity would allow everything
+        allowed = ROUNDING * finite.amax(dim=1, keepdim=True)
         if not bool((off <= allowed).all()):
             return True
     return False
