@@ -51,6 +51,9 @@ class Talking:
         self._round += 1
         return self._meeting.heard(self._round, self.rank, mine)
 
+    def released(self, *_: Any) -> Any:
+        raise NotImplementedError("here nothing is released")
+
     def leaders(self, value: Any) -> Any:
         return self.everyone(value)[0]
 
