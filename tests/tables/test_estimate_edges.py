@@ -126,10 +126,10 @@ def test_persons_pay_and_count_as_one_each(stored, tmp_path):
     assert list(schema.columns) == ["age"]
     assert "estimated from 50 persons" in schema.about
     assert "person" in str(ledger.statement(1e-5))
-    ids = estimated({"age": TABLE["age"]}, groups=TABLE["who"])
-    assert "estimated from 50 persons" in ids.about
-    rows = estimated({"age": TABLE["age"]})
-    assert "estimated from 100 rows" in rows.about
+    (tmp_path / "age.csv").write_text(csv_text({"age": TABLE["age"]}))
+    ages = Files(tmp_path / "age.csv") if stored else {"age": TABLE["age"]}
+    assert "estimated from 50 persons" in estimated(ages, groups=TABLE["who"]).about
+    assert "estimated from 100 rows" in estimated(ages).about
 
 
 # --- the smallest crowds ----------------------------------------------------------------------------------------------
