@@ -45,7 +45,7 @@ def test_a_total_has_room_for_exactly_what_ledger_and_fit_cost_together(delta):
 @pytest.mark.parametrize("name", ["epsilon", "total_epsilon"])
 @pytest.mark.parametrize("value", [0, 0.0, -1.0, math.nan, "much", True])
 def test_a_budget_that_is_no_number_above_0_is_refused(name, value):
-    with pytest.raises(ArgumentError, match=f"^{name}="):
+    with pytest.raises(ArgumentError, match=rf"^{name}="):
         DPMACPCA(**{name: value})._check_budget()
 
 
@@ -57,7 +57,7 @@ def test_delta_is_safely_below_one_row_unless_another_is_given(n):
     assert DPMACPCA()._delta(n) == safe_delta(n) < 1 / n
     assert DPMACPCA(delta=3e-8)._delta(n) == 3e-8
     for bad in (1 / n, 1.5 / n, 0.0, -1e-5, math.nan):
-        with pytest.raises(ArgumentError, match="^delta="):
+        with pytest.raises(ArgumentError, match=r"^delta="):
             DPMACPCA(delta=bad)._delta(n)
 
 
@@ -74,7 +74,7 @@ def test_a_seed_is_taken_as_it_is_or_refused():
     for seed in (None, 0, 7, 2**63 - 1):
         assert DPMACPCA(random_state=seed)._seed() == seed
     for seed in (-1, 2**63, 0.5, "1"):
-        with pytest.raises(ArgumentError, match="^random_state="):
+        with pytest.raises(ArgumentError, match=r"^random_state="):
             DPMACPCA(random_state=seed)._seed()
 
 
@@ -94,7 +94,7 @@ def test_a_device_that_is_not_there_is_named():
     missing = [name for name in ("cuda:99", "xpu:99", "mps:99", "nonsense", 3.5) if _is_missing(name)]
     assert "nonsense" in missing
     for name in missing:
-        with pytest.raises(ArgumentError, match="^device=.*use 'cpu'"):
+        with pytest.raises(ArgumentError, match=r"^device=.*use 'cpu'"):
             DPMACPCA(device=name)._device()
 
 

@@ -67,7 +67,7 @@ def test_a_wide_run_does_not_hide_a_narrow_one_behind_it():
 
 @pytest.mark.parametrize("sigma", [-1.0, math.nan, math.inf, "1"])
 def test_a_noise_multiplier_that_is_none_is_refused(sigma):
-    with pytest.raises(ArgumentError, match="^noise_multiplier="):
+    with pytest.raises(ArgumentError, match=r"^noise_multiplier="):
         PrivateRanges(sigma)
 
 
@@ -152,7 +152,7 @@ def test_delta_must_be_below_one_over_the_crowd(groups):
     table, crowd = (TABLE, 50) if groups else ({"age": TABLE["age"]}, 100)
     estimated(table, groups=groups, delta=0.99 / crowd)
     ledger = Ledger()
-    with pytest.raises(ArgumentError, match="^delta="):
+    with pytest.raises(ArgumentError, match=r"^delta="):
         estimated(table, groups=groups, delta=1 / crowd, ledger=ledger)
     assert len(ledger) == 0
 
