@@ -185,8 +185,6 @@ def _introduce(job: Job, shared: bool) -> None:
 
 def tell(job: Job, done: Trained, seconds: float, *, as_json: bool) -> None:
     """What was made: for people on standard output, or for a script as JSON."""
-    from dpmac.privacy.statement import round_up
-
     privacy = done.estimator.privacy_
     epsilon, scores = privacy.epsilon, (done.evaluation or {}).get("scores")
     ledger = Path(job.ledger) if Path(job.ledger).exists() else done.folder / "ledger.jsonl"
@@ -214,7 +212,7 @@ def tell(job: Job, done: Trained, seconds: float, *, as_json: bool) -> None:
     for key, value in (scores or {}).items():
         typer.echo(f"{key.replace('_', ' ')} on the public rows: {value:.4f}")
     typer.echo(f"\nnext:  dpmac report {done.folder}\n       dpmac predict {done.folder} FILE --out predictions.csv")
-    if round_up(epsilon) == "Infinity":
+    if epsilon == float("inf"):
         sys.stderr.write("dpmac: this model is not private\n")
 
 

@@ -41,7 +41,8 @@ def check_own_rows(world: World, few: Tensor) -> None:
     """
     if world.size == 1:
         return
-    shown = few[torch.linspace(0, len(few) - 1, min(len(few), _SHOWN)).long()].double().contiguous()
+    places = torch.linspace(0, len(few) - 1, min(len(few), _SHOWN), dtype=torch.float64)  # which has all whole numbers
+    shown = few[places.long()].double().contiguous()
     mine = hashlib.blake2b(shown.cpu().numpy().tobytes(), key=shared_key(world)).hexdigest()
     said = world.everyone("" if bool((shown == shown[:1]).all()) else f"{len(few)} {mine}")
     same = [rank for rank, one in enumerate(said) if one and said.count(one) > 1]
