@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpmac import files
-from dpmac.files import created, opened_in_place, sync, whole_file, write_new
+from dpmac.files import created, opened_in_place, part_of, parts_of, sync, whole_file, write_new
 
 TEXT = "Łódź\r\nend\n"
 
@@ -74,6 +74,14 @@ def test_what_is_written_to_a_new_file_is_in_it(tmp_path):
     with created(tmp_path / "b", "x") as handle:
         handle.write(TEXT)
     assert (tmp_path / "b").read_bytes() == TEXT.encode()
+
+
+def test_what_a_killed_process_left_of_a_file_is_found_and_nothing_beside_it(tmp_path):
+    left = part_of(tmp_path / "a")
+    for path in (left, tmp_path / "a", part_of(tmp_path / "a.b"), tmp_path / ".a.part"):
+        path.touch()
+    assert parts_of(tmp_path / "a") == [left]
+    assert parts_of(tmp_path / "nowhere" / "a") == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions")

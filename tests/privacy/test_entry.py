@@ -77,7 +77,7 @@ def test_a_line_of_version_0_1_is_read_with_the_room_that_it_had():
 
 
 def test_noise_is_nobodys_seed_unless_an_entry_says_so():
-    assert not Entry("step", 1.0, 0.5).seeded
+    assert Entry("step", 1.0, 0.5).to_dict()["seeded"] is False
 
 
 def test_two_releases_are_equal_whenever_and_by_whichever_run_they_were_made():

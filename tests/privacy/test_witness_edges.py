@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from dpmac.privacy import Entry, Ledger
+from dpmac.privacy import Entry, Ledger, witness
 from dpmac.privacy.witness import told, witness_of
 
 ONE = Entry("mean", 2.0, 1.0)
@@ -66,3 +66,14 @@ def test_a_witness_of_no_releases_lets_a_ledger_begin(tmp_path):
     witness_of(path).write_text(json.dumps({"entries": "000000000000", "head": "0", "root": "0"}))
     Ledger(path).append(ONE)
     assert len(Ledger.load(path)) == 1
+
+
+def test_it_is_told_in_a_folder_where_nobody_may_make_files(path, monkeypatch):
+    """A shared ledger can be given to its users as two files that they may write, in a folder that they may not."""
+
+    def denied(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(witness, "whole_file", denied)
+    Ledger.load(path).append(ONE)
+    assert told(path)["entries"] == 2
