@@ -27,11 +27,8 @@ TOGETHER = (1, 2, 4, 32, 256)
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 60_000), st.none() | st.integers(1, 20_000), st.sampled_from(TOGETHER))
-@example(193, 128, 1)  # 97 rows in each of two blocks: 96 would need a third
-@example(4550, None, 1)  # chunks of one length just fit
-@example(MAX_BLOCK, 10**6, 1)
-def test_blocks_are_as_few_as_the_micro_batch_allows_and_no_longer_than_sums_may_be(capacity, micro, together):
+def check_block_size(capacity, micro, together):
+    """As few blocks as the micro-batch allows, of the least size that is a multiple, or in chunks of one length."""
     multiple = max(32, together)
     most = min(multiple * math.ceil((USUAL_BLOCK if micro is None else micro) / multiple), MAX_BLOCK)
     size = block_size(capacity, micro, together)
@@ -44,6 +41,17 @@ def test_blocks_are_as_few_as_the_micro_batch_allows_and_no_longer_than_sums_may
     else:
         assert size % multiple == 0
         assert size - each < multiple
+
+
+def test_the_block_size_is_right_where_it_just_fits():
+    check_block_size(193, 128, 1)  # 97 rows in each of two blocks: 96 would need a third
+    check_block_size(4550, None, 1)  # chunks of one length just fit
+    check_block_size(MAX_BLOCK, 10**6, 1)
+
+
+@given(st.integers(1, 60_000), st.none() | st.integers(1, 20_000), st.sampled_from(TOGETHER))
+def test_blocks_are_as_few_as_the_micro_batch_allows_and_no_longer_than_sums_may_be(capacity, micro, together):
+    check_block_size(capacity, micro, together)
 
 
 def test_no_block_is_longer_than_the_longest_whose_sums_have_room_to_round():
