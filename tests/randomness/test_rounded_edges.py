@@ -1,4 +1,4 @@
-"""Rounded Gaussians at the edges of their proof: its constants, draws next to one half, and how seldom digits decide."""
+"""Rounded Gaussians at the edges of their proof: its constants, draws next to a half, and how seldom digits decide."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ def test_the_bound_is_what_the_errors_of_all_operations_add_up_to(lead):
     radius = math.sqrt(-2.0 * math.log(double))
     u, r = Fraction(double), Fraction(radius)
     digits = Fraction(1, 2**64)
-    if u < Fraction(1, 2):
-        square = 4 * V + 4 * digits / (u - digits)
-    else:
+    square = 4 * V + 4 * digits / (u - digits)
+    if u > Fraction(1, 2):
         square = 2 * (V / 2 + 2 * digits) / u
     log, root, angle, ratio, product = 8 * V * r, 2 * V * r, 10 * V * r, 8 * V * r, V * r
     needed = square / r + log + root + angle + ratio + product
@@ -97,9 +96,7 @@ def test_lots_longer_than_the_cache_are_drawn_to_their_last_number(monkeypatch):
     monkeypatch.setattr(torch, "empty", lambda *size, dtype: fill(size, math.nan, dtype=dtype))
     longest = 2 * 8 * threads
     sizes = [1, longest - 1, longest, longest + 1, 5 * longest + 3, 0, 6 * longest]
-    stream, lots = AESStream(iter([KEY])), []
-    for lot in rounded.steps(sizes, 20, stream):
-        lots.append(lot.clone())
+    lots = [lot.clone() for lot in rounded.steps(sizes, 20, AESStream(iter([KEY])))]
     words, expected = AESStream(iter([KEY])), []
     for size in sizes:
         pieces = []
