@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import mpmath
 import pytest
 import torch
 
 from dpmac.randomness import rounded
-from dpmac.randomness.gaussian import box_muller
+from dpmac.randomness.gaussian import LOW_63, box_muller
 from dpmac.randomness.streams import AESStream
 
 V = Fraction(1, 2**53)
@@ -80,6 +81,23 @@ def test_at_20_bits_hardly_any_draw_is_decided_by_digits(count, monkeypatch):
         monkeypatch.setattr(rounded, "looked_at", lambda *_: pytest.fail("a pair was looked at"))
     (found,) = rounded.steps([count], 20, AESStream(iter([KEY])))
     assert float(found.abs().max()) > 2**19
+
+
+def test_a_pair_is_fixed_by_its_words_only_if_both_of_its_products_are():
+    """At 44 bits a product is often nearer to a half than a quarter of its bound, while the other is not."""
+    words, open_ones = AESStream(iter([KEY])).words(800).view(-1, 2).tolist(), [0, 0]
+    for lead, turn in words:
+        u = (lead & LOW_63) * 2.0**-63 + 2.0**-64
+        near = 2.0**44 * rounded.error(math.sqrt(-2.0 * math.log(u)), u) / 4
+        with mpmath.workprec(200):
+            radius = 2**44 * mpmath.sqrt(-2 * mpmath.log(u))
+            products = radius * mpmath.cospi(turn / 2.0**63), radius * mpmath.sinpi(turn / 2.0**63)
+            half = [abs(abs(x - mpmath.nint(x)) - 0.5) < near for x in products]
+        if any(half):
+            assert rounded.looked_at(lead, turn, 44) is None
+        if not all(half):
+            open_ones = [count + is_open for count, is_open in zip(open_ones, half, strict=True)]
+    assert min(open_ones) > 5
 
 
 def test_each_of_a_few_draws_has_words_of_its_own():
