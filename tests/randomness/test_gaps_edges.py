@@ -19,7 +19,7 @@ KEY = bytes(range(32))
 
 @pytest.mark.parametrize("rate", [1e-9, 1e-4, 1 / 32, 0.5])
 def test_the_bound_is_what_the_errors_of_all_operations_add_up_to(rate):
-    """The digits not drawn, two roundings of u, four units in the last place for each logarithm, half for a quotient."""
+    """The digits not drawn, two roundings of u, four units in the last place for each logarithm, half for a ratio."""
     leads = [1, 2, 3, 5, *(2**k + j for k in range(4, 63) for j in (-1, 1)), 2**63 - 1]
     ratios, offs = gaps._ratio(torch.tensor(leads), rate)
     slope = Fraction(-math.log1p(-rate))
@@ -45,7 +45,7 @@ def test_hardly_any_gap_is_decided_by_digits(monkeypatch):
 @pytest.mark.parametrize(("below", "words"), [(True, [-1, 0, 0]), (False, [0, 1, 0])], ids=["below", "above"])
 @pytest.mark.parametrize("gap", [1, 2, 9])
 def test_a_u_on_the_edge_between_two_gaps_waits_for_a_digit_that_says_which(gap, below, words):
-    """At a rate of 1/2 the edges are powers of it, ends of what 127 digits leave: rounding could fall on either side."""
+    """At a rate of 1/2 the edges are powers of it, ends of what 127 digits leave: rounding could go either way."""
     lead = 2 ** (63 - gap)
     if below:
         lead -= 1

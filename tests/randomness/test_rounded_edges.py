@@ -1,15 +1,16 @@
-"""Rounded Gaussians at the edges of their proof: its constants, draws next to one half, and how seldom digits decide."""
+"""Rounded Gaussians at the edges of their proof: its constants, draws next to a half, and how seldom digits decide."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
 
+import mpmath
 import pytest
 import torch
 
 from dpmac.randomness import rounded
-from dpmac.randomness.gaussian import box_muller
+from dpmac.randomness.gaussian import LOW_63, box_muller
 from dpmac.randomness.streams import AESStream
 
 V = Fraction(1, 2**53)
@@ -25,9 +26,8 @@ def test_the_bound_is_what_the_errors_of_all_operations_add_up_to(lead):
     radius = math.sqrt(-2.0 * math.log(double))
     u, r = Fraction(double), Fraction(radius)
     digits = Fraction(1, 2**64)
-    if u < Fraction(1, 2):
-        square = 4 * V + 4 * digits / (u - digits)
-    else:
+    square = 4 * V + 4 * digits / (u - digits)
+    if u > Fraction(1, 2):
         square = 2 * (V / 2 + 2 * digits) / u
     log, root, angle, ratio, product = 8 * V * r, 2 * V * r, 10 * V * r, 8 * V * r, V * r
     needed = square / r + log + root + angle + ratio + product
@@ -83,6 +83,23 @@ def test_at_20_bits_hardly_any_draw_is_decided_by_digits(count, monkeypatch):
     assert float(found.abs().max()) > 2**19
 
 
+def test_a_pair_is_fixed_by_its_words_only_if_both_of_its_products_are():
+    """At 44 bits a product is often nearer to a half than a quarter of its bound, while the other is not."""
+    words, open_ones = AESStream(iter([KEY])).words(800).view(-1, 2).tolist(), [0, 0]
+    for lead, turn in words:
+        u = (lead & LOW_63) * 2.0**-63 + 2.0**-64
+        near = 2.0**44 * rounded.error(math.sqrt(-2.0 * math.log(u)), u) / 4
+        with mpmath.workprec(200):
+            radius = 2**44 * mpmath.sqrt(-2 * mpmath.log(u))
+            products = radius * mpmath.cospi(turn / 2.0**63), radius * mpmath.sinpi(turn / 2.0**63)
+            half = [abs(abs(x - mpmath.nint(x)) - 0.5) < near for x in products]
+        if any(half):
+            assert rounded.looked_at(lead, turn, 44) is None
+        if not all(half):
+            open_ones = [count + is_open for count, is_open in zip(open_ones, half, strict=True)]
+    assert min(open_ones) > 5
+
+
 def test_each_of_a_few_draws_has_words_of_its_own():
     (found,) = rounded.steps([4], 20, AESStream(iter([KEY])))
     words = AESStream(iter([KEY])).words(4).tolist()
@@ -97,9 +114,7 @@ def test_lots_longer_than_the_cache_are_drawn_to_their_last_number(monkeypatch):
     monkeypatch.setattr(torch, "empty", lambda *size, dtype: fill(size, math.nan, dtype=dtype))
     longest = 2 * 8 * threads
     sizes = [1, longest - 1, longest, longest + 1, 5 * longest + 3, 0, 6 * longest]
-    stream, lots = AESStream(iter([KEY])), []
-    for lot in rounded.steps(sizes, 20, stream):
-        lots.append(lot.clone())
+    lots = [lot.clone() for lot in rounded.steps(sizes, 20, AESStream(iter([KEY])))]
     words, expected = AESStream(iter([KEY])), []
     for size in sizes:
         pieces = []
