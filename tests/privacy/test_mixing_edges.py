@@ -101,6 +101,7 @@ def test_what_is_no_number_allows_nothing_to_the_numbers_beside_it():
     assert moved([[INF, 1.0]], [[INF, 2.0]])
     assert moved([[-INF, 1.0]], [[-INF, 2.0]])
     assert moved([[NAN, 1e-8]], [[NAN, 2e-8]])
+    assert moved([[INF, 1e-8]], [[INF, 2e-8]])
 
 
 @dataclass

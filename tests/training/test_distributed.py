@@ -1,4 +1,4 @@
-"""When processes are one world, what is started for them, and that it always ends; torch.distributed is stood in for."""
+"""When processes are one world, what is started for them, and that it always ends (torch.distributed has a stand-in)."""
 
 from __future__ import annotations
 
