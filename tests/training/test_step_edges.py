@@ -147,8 +147,8 @@ def test_steps_are_of_one_kind_only_if_all_their_pieces_compute_alike():
     single = make_problem((5, 4, 3))
     single.network.float()
     kinds = [
-        kind(problem), *map(kind, others), kind(single), kind(problem, bound=Normalise()), kind(problem, front=Affine()),
-        kind(problem, expansion=SecondOrder()), kind(problem, zstep=AdamCoordinates()),
+        kind(problem), *map(kind, others), kind(single), kind(problem, bound=Normalise()),
+        kind(problem, expansion=SecondOrder()), kind(problem, zstep=AdamCoordinates()), kind(problem, front=Affine()),
     ]  # fmt: skip
     assert len(set(kinds)) == len(kinds)
     assert kind(problem, bound=PerLayerClip(2.0)) == kind(problem)  # thresholds are learned, step after step
