@@ -63,7 +63,9 @@ def test_targets_that_are_classes_stay_classes_and_nothing_else_does():
 
 @pytest.mark.parametrize("kind", [torch.bool, torch.int64, torch.uint8, torch.float32])
 def test_rows_of_any_kind_can_be_made_up_and_outrageous_ones_are_others(kind):
-    trial = trials((torch.zeros(ROWS, 6, dtype=kind),), source=SeededNoise(2))[1]  # large: small ones are all 0 in whole
+    trial = trials((torch.zeros(ROWS, 6, dtype=kind),), source=SeededNoise(2))[
+        1
+    ]  # large: small ones are all 0 in whole
     _, ((wild,), rest) = trial.changed
     assert trial.rows[0].dtype == wild.dtype == kind
     assert (wild[~rest] != trial.rows[0][~rest]).any(dim=1).all()
@@ -99,6 +101,7 @@ def test_what_is_no_number_allows_nothing_to_the_numbers_beside_it():
     assert moved([[INF, 1.0]], [[INF, 2.0]])
     assert moved([[-INF, 1.0]], [[-INF, 2.0]])
     assert moved([[NAN, 1e-8]], [[NAN, 2e-8]])
+    assert moved([[INF, 1e-8]], [[INF, 2e-8]])
 
 
 @dataclass

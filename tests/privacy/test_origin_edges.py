@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hiding import RELEASED
@@ -65,6 +67,13 @@ def test_as_many_objects_as_are_allowed_are_looked_through_and_one_more_is_refus
     monkeypatch.setattr(origins, "_MOST", len(seen) - 1)
     with pytest.raises(ArgumentError, match=r"^their_thing="):
         origin_of(thing, name="their_thing")
+
+
+def test_entries_that_name_no_run_are_the_same_in_a_copy_that_knows_only_the_day():
+    """Version 0.2 wrote the time; what is published of it has the day."""
+    entry = Entry("mean", 1.0, 1.0, date="2026-11-16T02:22:46+00:00")
+    assert origins._name(entry) == origins._name(replace(entry, date="2026-11-16"))
+    assert origins._name(entry) != origins._name(replace(entry, date="2026-11-17"))
 
 
 def test_of_one_run_that_is_known_twice_the_later_is_kept():

@@ -61,8 +61,9 @@ def test_an_unseeded_run_knows_what_was_written_down_and_no_more_than_was_releas
 
 def test_what_is_kept_is_read_again(kept):
     ledger = ledger_with(2)
-    assert Afterwards.of(ledger, kept, STEPS, seeded=False).kept is None
-    Afterwards.of(ledger, kept, STEPS, seeded=False).keep(1, [0.1 + 0.2])
+    first = Afterwards.of(ledger, kept, STEPS, seeded=False)
+    assert (first.known, first.kept, first.lost) == (0, None, 2)
+    first.keep(1, [0.1 + 0.2])
     found = Afterwards.of(ledger, kept, STEPS, seeded=False)
     assert (found.known, found.kept, found.lost) == (1, (0.1 + 0.2,), 1)
     with pytest.warns(RuntimeWarning, match=r"after\.json could not be written"):

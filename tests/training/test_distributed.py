@@ -1,4 +1,4 @@
-"""When processes are one world, what is started for them, and that it always ends; with torch.distributed stood in for."""
+"""When processes are one world, what is started for them, and that it always ends (with a stand-in for torch)."""
 
 from __future__ import annotations
 

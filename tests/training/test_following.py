@@ -43,6 +43,15 @@ def test_of_no_tensors_there_is_nothing_to_compare():
     assert checksum(iter([torch.ones(2).t()])) == checksum([torch.ones(2)])
 
 
+@pytest.mark.parametrize("place", [0, 2500, 4999])
+def test_a_number_in_the_middle_of_many_counts(place):
+    """Their text would leave it out."""
+    many, other = torch.zeros(5000), torch.zeros(5000)
+    other[place] = 1.0
+    assert plain(many) != plain(other)
+    assert plain([many.numpy()]) != plain([other.numpy()])
+
+
 class Own:
     """Something whose text names the place where it lies."""
 
