@@ -190,6 +190,13 @@ def test_a_process_that_is_told_to_end_ends_as_interrupted_and_only_once(handler
             signal.raise_signal(signal.SIGTERM)  # it is ending
 
 
+def test_once_told_to_end_it_is_deaf_to_the_signal(handlers):
+    signal.signal(signal.SIGINT, lambda *_: None)  # somebody who goes on all the same
+    with _ended_as_interrupted():
+        signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
 def test_a_process_that_is_ending_goes_on_to(handlers):
     with _ended_as_interrupted():
         try:
