@@ -106,6 +106,7 @@ def test_a_ledger_that_differs_in_its_last_release_alone_is_another(tmp_path, ru
         ledger = Ledger(tmp_path / name)
         for sigma in (3.0, last):
             ledger.append(Entry("mean", sigma, 1.0))
+    assert run("ledger", "verify", tmp_path / "one", "--against", tmp_path / "one").code == 0
     done = run("ledger", "verify", tmp_path / "one", "--against", tmp_path / "two")
     assert done.code == 1
     assert "does not hold all of" in done.err
