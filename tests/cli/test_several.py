@@ -122,7 +122,7 @@ def ended(rank, error, monkeypatch, size=3):
         yield SimpleNamespace(rank=rank, size=size, leads=rank == 0)
 
     monkeypatch.setattr(training, "together", together)
-    with pytest.raises(BaseException) as end, several() as world:  # noqa: PT011, PT012 - any
+    with pytest.raises(BaseException) as end, several() as world:  # noqa: PT012
         assert (world.rank, world.size) == (rank, size)
         raise error
     return end.value
@@ -153,6 +153,18 @@ def test_the_first_process_and_bugs_end_as_they_would_alone(monkeypatch, capsys)
     assert capsys.readouterr().err == ""
 
 
+def test_the_second_of_two_ends_as_one_of_many(monkeypatch):
+    end = ended(1, BAD, monkeypatch, size=2)
+    assert (type(end), end.code) == (Told, 2)
+
+
+def test_a_process_alone_is_ended_by_the_signal_as_ever():
+    before = signal.getsignal(signal.SIGTERM)
+    with several() as world:
+        assert world.size == 1
+        assert signal.getsignal(signal.SIGTERM) == before
+
+
 @pytest.mark.parametrize(("rank", "leads"), [(None, True), ("0", True), ("1", False), ("2", False)])
 def test_who_speaks_before_anybody_has_talked(rank, leads, monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
@@ -171,11 +183,18 @@ def handlers():
 
 
 def test_a_process_that_is_told_to_end_ends_as_interrupted_and_only_once(handlers):
-    with pytest.raises(KeyboardInterrupt), _ended_as_interrupted():
+    with pytest.raises(KeyboardInterrupt), _ended_as_interrupted():  # noqa: PT012
         try:
             signal.raise_signal(signal.SIGTERM)
         finally:
             signal.raise_signal(signal.SIGTERM)  # it is ending
+
+
+def test_once_told_to_end_it_is_deaf_to_the_signal(handlers):
+    signal.signal(signal.SIGINT, lambda *_: None)  # somebody who goes on all the same
+    with _ended_as_interrupted():
+        signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
 
 
 def test_a_process_that_is_ending_goes_on_to(handlers):

@@ -308,7 +308,7 @@ def handler():
 
 
 def test_an_interruption_stops_the_steps_and_a_second_one_does_not_stop_the_ending(handler):
-    with pytest.raises(KeyboardInterrupt), training._interrupts_between_steps(lambda: True):
+    with pytest.raises(KeyboardInterrupt), training._interrupts_between_steps(lambda: True):  # noqa: PT012
         try:
             signal.raise_signal(signal.SIGINT)
         finally:

@@ -1,0 +1,194 @@
+"""What the base of all estimators hands on, and refuses before anything is spent; no fit here trains for long."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from dpmac import ArgumentError
+from dpmac.estimators import base
+from dpmac.estimators.base import PrivateEstimator
+from dpmac.mac import GaussNewton, cosine
+from dpmac.nets import LOSSES
+from dpmac.privacy import Entry, JointClip, Ledger, Mechanism, Unbounded
+from dpmac.privacy.accounting import epsilon_of
+from dpmac.privacy.world import WorldError
+from dpmac.training.checkpoint import Checkpoints
+from dpmac.training.defaults import schedule_for
+from talking import talk
+
+N = 40
+X = np.random.RandomState(0).uniform(-1, 1, (N, 3))
+AFTER = (Mechanism(20.0, 1.0, 1, "residuals"),)
+
+
+class Model(PrivateEstimator):
+    """Sums of rows, by regression."""
+
+    def fit(self, X, groups=None, **more):
+        rows, y = self._checked(X, X[:, 0], groups)
+        self._train(rows, torch.as_tensor(y, dtype=torch.float32).reshape(-1, 1), LOSSES["squared"], **more)
+        return self
+
+
+def model(**more):
+    usual = {"epochs": 1, "batch_size": N, "feature_range": (-1, 1), "random_state": 0, "progress": False}
+    return Model((4,), **{**usual, **more})
+
+
+class Stop(Exception):  # noqa: N818 - the end of a test
+    """Instead of a training."""
+
+
+@pytest.fixture
+def handed(monkeypatch):
+    """What the trainer is handed, which does not train."""
+    seen = []
+
+    class Trainer:
+        def __init__(self, network, loss, plan, **more):
+            seen.append({"network": network, "loss": loss, "plan": plan, **more})
+
+        def fit(self, table, **more):
+            seen[-1].update(table=table, **more)
+            raise Stop
+
+    monkeypatch.setattr(base, "Trainer", Trainer)
+    return seen
+
+
+def test_every_argument_is_kept_as_it_was_given():
+    names = [name for name in inspect.signature(PrivateEstimator.__init__).parameters if name != "self"]
+    given = {name: object() for name in names}
+    assert PrivateEstimator(**given).get_params(deep=False) == given
+
+
+def test_what_was_asked_for_reaches_the_trainer(handed):
+    ledger, evaluate, zstep = Ledger(), object(), GaussNewton(0.5)
+    ledger.append(Entry("mean", 8.0, 1.0))
+    asked = {"learning_rate": 0.25, "z_step": zstep, "bound": JointClip(0.5), "micro_batch_size": 7}
+    with pytest.raises(Stop):
+        model(ledger=ledger, activation="tanh", **asked).fit(X, evaluate=evaluate, notes=("a note",))
+    (seen,) = handed
+    assert (seen["zstep"], seen["bound"], seen["evaluate"]) == (zstep, JointClip(0.5), evaluate)
+    assert (seen["micro_batch"], seen["notes"][0], tuple(seen["network"].sizes)) == (7, "a note", (3, 4, 1))
+    assert (seen["wstep"].wstep.lr, seen["wstep"].wstep.schedule) == (0.25, cosine)
+    assert seen["source"].seeded
+    assert seen["ledger"] is ledger
+    assert seen["checkpoints"] is None
+    assert seen["plan"].before == ledger.mechanisms()
+    assert seen["table"].n == seen["plan"].n == N
+
+
+def test_rows_are_bounded_unless_there_is_no_noise_to_hide_them(handed):
+    for epsilon in (2.0, math.inf):
+        with pytest.raises(Stop):
+            model(epsilon=epsilon, bound="joint").fit(X)
+    private, exact = handed
+    assert isinstance(private["bound"], JointClip)
+    assert isinstance(exact["bound"], Unbounded)
+    assert (private["plan"].noise_multiplier > 0, exact["plan"].noise_multiplier) == (True, 0.0)
+
+
+@pytest.mark.parametrize("argument", [{"bound": 3}, {"z_step": 3}, {"activation": 3}])
+def test_what_is_no_such_thing_is_refused(argument, handed):
+    with pytest.raises(ArgumentError, match=f"{next(iter(argument))}=3"):
+        model(**argument).fit(X)
+    assert handed == []
+
+
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [(), AFTER])
+@pytest.mark.parametrize("length", [{"epochs": 3}, {"epochs": None}])
+def test_the_plan_and_what_follows_it_cost_the_budget_together(after, length):
+    own = model(epsilon=3.0, **length)._plan(N, schedule_for(N), after, Ledger())
+    assert own.steps == (3 if length["epochs"] else schedule_for(N).steps)
+    assert own.batch_size == N
+    assert {one.label for one in own.mechanisms()} == {"training step", *(one.label for one in after)}
+    assert 2.99 < epsilon_of(own.mechanisms(), own.delta) <= 3.0
+    assert model(batch_size=None)._plan(N, schedule_for(N), (), Ledger()).batch_size == schedule_for(N).batch_size
+
+
+def test_a_total_is_asked_with_all_of_the_plan_and_all_of_the_ledger():
+    ledger = Ledger()
+    ledger.append(Entry("mean", 8.0, 1.0))
+    own = model(epsilon=3.0)._plan(N, schedule_for(N), AFTER, ledger)
+    whole = epsilon_of([*ledger.mechanisms(), *own.mechanisms()], own.delta)
+    model(epsilon=3.0, total_epsilon=whole)._plan(N, schedule_for(N), AFTER, ledger)
+    with pytest.raises(ArgumentError, match="total_epsilon="):
+        model(epsilon=3.0, total_epsilon=whole - 1e-6)._plan(N, schedule_for(N), AFTER, ledger)
+
+
+def test_a_ledger_of_persons_is_not_gone_on_with_for_rows(handed):
+    ledger = Ledger()
+    ledger.append(Entry("mean", 8.0, 1.0, unit="person"))
+    with pytest.raises(ArgumentError, match="unit of privacy"):
+        model(ledger=ledger).fit(X)
+    assert handed == []
+
+
+@pytest.mark.parametrize(("most", "after", "refused"), [(N, AFTER, False), (N - 1, AFTER, True), (N - 1, (), False)])
+def test_what_could_not_be_released_after_the_training_is_refused_before_it(most, after, refused, handed, monkeypatch):
+    monkeypatch.setattr(base, "MAX_ROWS", most)
+    with pytest.raises(ArgumentError if refused else Stop, match="takes 39 at most" if refused else None):
+        model().fit(X, after=after)
+    assert len(handed) == (not refused)
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_needs_a_ledger_on_the_disk(tmp_path):
+    there, nowhere = Ledger(tmp_path / "book"), Ledger()
+    for ledger in (there, nowhere):
+        assert model()._checkpoints(ledger) is None
+    assert model(checkpoint=tmp_path / "c")._checkpoints(there).folder == tmp_path / "c"
+    with pytest.raises(ArgumentError, match="needs a ledger on the disk"):
+        model(checkpoint=tmp_path / "c")._checkpoints(nowhere)
+
+
+def test_processes_of_which_only_some_have_a_checkpoint_are_refused(tmp_path):
+    def work(world):
+        where = tmp_path / "c" if world.leads else None
+        model(checkpoint=where, world=world)._checkpoints(Ledger(tmp_path / "book"))
+
+    assert all(isinstance(one.error, WorldError) for one in talk(2, work))
+
+
+def test_only_the_leader_writes_checkpoints(tmp_path):
+    ended = talk(2, lambda world: model(checkpoint=tmp_path / "c", world=world)._written_here())
+    assert isinstance(ended[0].value, Checkpoints)
+    assert ended[1].value is None
+    assert model()._written_here() is None
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_fit_that_has_ended_leaves_a_checkpoint_only_where_it_is_to_be_kept(keep, tmp_path):
+    where = Checkpoints(tmp_path / "c", every=0.0, keep=keep)
+    fitted = model(checkpoint=where, ledger=tmp_path / "book", epsilon=math.inf).fit(X)
+    fitted._fitted()
+    assert where.path.exists() is keep
+    assert len(Ledger.read(tmp_path / "book")) == fitted.plan_.steps == 1
+
+
+# --- layers -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "units"),
+    [("auto", None), ((), ()), ((64,), (64,)), ([8, 4], (8, 4)), (np.array([8, 4]), (8, 4)), (16, (16,))],
+)
+def test_layers_are_those_that_were_asked_for(sizes, units):
+    assert Model(sizes)._hidden() == units
+
+
+@pytest.mark.parametrize("sizes", ["many", "64", (0,), (8, -1), (2.5,), None])
+def test_layers_that_are_none_are_refused(sizes):
+    with pytest.raises(ArgumentError, match="hidden_layer_sizes="):
+        Model(sizes)._hidden()
