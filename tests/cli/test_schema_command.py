@@ -128,3 +128,26 @@ def test_an_estimate_that_is_interrupted_leaves_what_others_have_paid(new_hospit
     words = ["schema", "estimate", "patients.csv", "--schema", "half-done.json", "--ledger", "book.ledger"]
     assert run(*words, "--epsilon", "1").code == 130
     assert len(Ledger.read(new_hospital / "book.ledger")) == 6
+
+
+IN_THE_WAY = ["book.ledger", "./book.ledger", "book.ledger.seen", "patients.csv", "folder", "bad\udcff", "link.ledger"]
+
+
+@pytest.mark.parametrize("out", IN_THE_WAY)
+def test_an_estimate_is_written_over_nothing_that_is_needed(out, new_hospital, run):
+    """Found in an attack: the schema took the ledger's place, and a thousand releases were gone."""
+    from dpmac.privacy.ledger import Entry
+
+    Ledger(new_hospital / "book.ledger").append(Entry("training step", 1.0, 0.5))
+    (new_hospital / "folder").mkdir()
+    (new_hospital / "link.ledger").symlink_to(new_hospital / "book.ledger")
+    before = {path.name: path.read_bytes() for path in new_hospital.iterdir() if path.is_file()}
+    words = ["schema", "estimate", "patients.csv", "--schema", "half-done.json", "--ledger", "book.ledger"]
+    assert run(*words, "--epsilon", "1", "--out", out).code == 2
+    assert {path.name: path.read_bytes() for path in new_hospital.iterdir() if path.is_file()} == before
+
+
+def test_an_estimate_may_fill_in_its_own_template(new_hospital, run):
+    words = ["schema", "estimate", "patients.csv", "--schema", "half-done.json", "--ledger", "book.ledger"]
+    assert run(*words, "--epsilon", "1", "--out", "half-done.json").code == 0
+    assert json.loads((new_hospital / "half-done.json").read_text())["columns"]["weight"]["low"] is not None

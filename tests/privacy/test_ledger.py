@@ -254,3 +254,9 @@ def test_a_ledger_in_memory_that_was_pickled_can_be_read_and_not_gone_on_with(tm
     on_disk = Ledger(tmp_path / "ledger")
     pickle.loads(pickle.dumps(on_disk)).append(entry)
     assert len(Ledger.load(tmp_path / "ledger")) == 1
+
+
+def test_a_shallow_copy_of_a_ledger_is_the_ledger(tmp_path):
+    """Found in an attack: copies wrote to one file from several threads, each with a lock of its own, and broke it."""
+    ledger = Ledger(tmp_path / "ledger")
+    assert copy.copy(ledger) is ledger

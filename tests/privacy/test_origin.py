@@ -14,6 +14,7 @@ import dpmac
 from conftest import make_problem
 from dpmac.checks import ArgumentError
 from dpmac.data import load_table
+from dpmac.mac import OptimizerStep
 from dpmac.methods import DPPCA, Calibration, ClosedForm, DPMean, NormHistogram
 from dpmac.methods.linear_path import follow_linear_path, linear_autoencoder
 from dpmac.methods.ridge import linear_classifier
@@ -183,6 +184,24 @@ def test_what_evaluate_is_shown_knows_it_too(problem):
     shown = []
     trainer(problem, evaluate=lambda network: shown.append(network.origin) or {}).fit(problem.x, problem.y)
     assert [len(origin) for origin in shown] == [0, 2, 3]  # first once before the first step: it must not fail later
+
+
+def test_a_model_that_outlives_an_error_knows_what_shaped_it(problem):
+    """Found in an attack: whoever kept the model of a training that an error had ended could use it as a public one."""
+    kept = []
+
+    class Keeping(OptimizerStep):
+        def start(self, network, steps):
+            kept.append(super().start(network, steps))
+            return kept[-1]
+
+    def stopping(done, _):
+        if done == 2:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        trainer(problem, wstep=Keeping(), on_step=stopping).fit(problem.x, problem.y)
+    assert len(kept[-1].model.origin) == 2
 
 
 def test_an_estimators_network_knows_its_calibration_and_a_loaded_one_its_folder(tmp_path):

@@ -52,7 +52,25 @@ def check_places(
                 fix = f"it lies in the run folder {folder}, in which nothing else may be: give a path outside"
                 raise ArgumentError(option, str(path), fix)
         if ledger is not None:
+            _check_apart(folder, ledger)
             check_ledger(ledger)
+
+
+def check_estimate(file: Path, ledger: Path, out: Path | None) -> None:
+    """Raise unless the ledger of an estimate and the schema that it makes can be written, over nothing that is needed.
+
+    The template itself may be written over: filling it in is what the command is for.
+    """
+    for option, path in (("file", file), ("--ledger", ledger), ("--out", out)):
+        if path is not None:
+            check_text(option, str(path))
+    _check_inputs({"file": file}, {"--ledger": ledger, "--out": out})
+    if out is not None:
+        _check_apart(out, ledger)
+        if os.path.isdir(out):
+            raise ArgumentError("--out", str(out), "this is a folder: give a file")
+        check_file("--out", out)
+    check_ledger(ledger)
 
 
 def check_text(option: str, text: str, longest: int | None = None) -> None:
@@ -165,6 +183,15 @@ def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]
     if rows is not None and public is not None and _lies_in(public, rows):
         fix = "these are rows that are trained on, and so private: give others, which are public"
         raise ArgumentError("--public-test", str(public), fix)
+
+
+def _check_apart(out: Path, ledger: Path) -> None:
+    """What is made must not take the place of the ledger, nor of the file beside it that guards against old copies."""
+    from dpmac.privacy.witness import witness_of
+
+    for taken in (ledger, witness_of(ledger)):
+        if _same(out, taken) or os.path.realpath(out) == os.path.realpath(taken):
+            raise ArgumentError("--out", str(out), f"{taken} is the ledger's: give another path")
 
 
 def _check_scratch(scratch: Path) -> None:

@@ -128,7 +128,7 @@ def estimate(
       dpmac schema estimate patients.csv --schema half-done.json --epsilon 0.2 --ledger hospital.ledger --out estimated.json
     """  # noqa: E501
     from dpmac.cli.jobs import counted
-    from dpmac.cli.places import check_file, check_ledger
+    from dpmac.cli.places import check_estimate
     from dpmac.files import whole_file
     from dpmac.privacy import Ledger, Origin
     from dpmac.randomness import noise_source
@@ -140,9 +140,7 @@ def estimate(
 
     raw = Schema.read(schema)
     open_ = [name for name in _open_ranges(schema, raw) if name != groups]
-    if out is not None:
-        check_file("--out", out)
-    check_ledger(ledger)
+    check_estimate(file, ledger, out)
     table = open_table(file)
     need_columns(file, table, needed := [*open_, *filter(None, [groups])])
     chosen = safe_delta(max(counted(table, groups), 2)) if delta is None else delta

@@ -101,36 +101,45 @@ def _hides(kind: type) -> bool:
 def _of_function(function: FunctionType) -> list[Any]:
     held = [*(function.__closure__ or ()), function.__defaults__, function.__kwdefaults__, vars(function)]
     module = str(function.__globals__.get("__name__", ""))
-    return [*held, *_variables(function, module)] if _is_own(module) else held
+    return [*held, *_variables(function)] if _is_own(module) else held
 
 
-def _variables(function: FunctionType, module: str) -> list[Any]:
-    """Module-level variables that the function's code names, ``helpers.network`` in another module included."""
-    named, imported, attributes = _names(function.__code__)
+def _variables(function: FunctionType) -> list[Any]:
+    """Module-level variables that the function's code names, ``helpers.network`` in another module included.
+
+    Which module ``helpers`` is depends on imports (relative ones, of packages, within the function). So every module of
+    the user's own counts whose last name the code mentions.
+    """
+    named, attributes = _names(function.__code__)
     found = [function.__globals__[name] for name in named if name in function.__globals__]
-    package = module.rpartition(".")[0]
-    modules = [sys.modules.get(name) or sys.modules.get(f"{package}.{name}") for name in imported]
-    for other in (*found, *modules):
+    called = _modules_called(len(sys.modules))
+    modules: list[Any] = [value for value in found if isinstance(value, ModuleType)]
+    modules += [sys.modules.get(full) for name in attributes for full in called.get(name, ())]
+    for other in modules:
         if isinstance(other, ModuleType) and _is_own(other.__name__):
             found += [value for name, value in vars(other).items() if name in attributes]
     return [value for value in found if not isinstance(value, ModuleType)]  # of a module, what is named
 
 
+@lru_cache(maxsize=1)
+def _modules_called(_count: int) -> dict[str, list[str]]:
+    """The modules there are, by the last part of their names; looked up anew when their number has changed."""
+    found: dict[str, list[str]] = {}
+    for full in list(sys.modules):
+        found.setdefault(full.rpartition(".")[2], []).append(full)
+    return found
+
+
 @lru_cache(maxsize=4096)
-def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """The global variables, the imported modules and all attributes that some code names, and the code within it."""
-    named, imported = set(), set()
-    attributes = set(code.co_names)
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            named.add(step.argval)
-        elif step.opname == "IMPORT_NAME":
-            imported.add(step.argval)
+def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
+    """The global variables, and all attributes and modules, that some code names, and the code within it."""
+    named = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    attributes = {part for name in code.co_names for part in name.split(".")}
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             within = _names(inner)
-            named, imported, attributes = named | within[0], imported | within[1], attributes | within[2]
-    return frozenset(named), frozenset(imported), frozenset(attributes)
+            named, attributes = named | within[0], attributes | within[1]
+    return frozenset(named), frozenset(attributes)
 
 
 def _of_class(kind: type) -> list[Any]:

@@ -86,11 +86,8 @@ class Ledger:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Inside, no other thread records anything: it waits. What was asked of the ledger stays true meanwhile.
-
-        So whether a total has room for a fit and taking that room are one step, also where threads share a ledger.
-        (Two *processes* cannot both write to one: :meth:`LedgerFile.append` refuses the second.)
-        """
+        """Inside, no other thread records anything: it waits. So to ask whether a total has room, and to take it, are
+        one step. (Two *processes* cannot both write: :meth:`LedgerFile.append` refuses the second.)"""
         with self._lock:
             yield
 
@@ -257,6 +254,9 @@ class Ledger:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.RLock(), _noted={}, _first_thread=threading.get_ident())
+
+    def __copy__(self) -> Ledger:
+        return self  # two objects that write to one file would not know of each other's lines
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> Ledger:
         """Itself: what is spent is spent once, and a copy of whoever holds a ledger (``clone``) goes on with it."""

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, Polynomial, WStep, ZStep
+from dpmac.mac.wsteps.base import WeightUpdater
 from dpmac.methods import Gradients
 from dpmac.nets import Loss, Network
 from dpmac.nets.fronts import Front
@@ -146,7 +147,7 @@ class Trainer:
         with closing(samples), nullcontext() if checkpoints is None else held_back() as held:
             while course.done < self.plan.steps:
                 step = step if step.bound is course.bound else step_of(course.bound)
-                with self._stopping(checkpoints, course, job):
+                with self._stopping(checkpoints, course, job), _shaped_by(updater, book, known):
                     self._step(course, step)
                 if world.size > 1:
                     world.note("the weights after a step", checksum(network.parameters()))
@@ -287,3 +288,13 @@ class Trainer:
         made = (*ledger.until(course.begun).mechanisms(), *(e.mechanism() for e in mine))
         if set(merged(made)) != set(self.plan.mechanisms()):
             raise RuntimeError("the ledger does not hold what the plan promised: this is a bug, do not use the model")
+
+
+@contextmanager
+def _shaped_by(updater: WeightUpdater, book: Ledger, known: Origin) -> Iterator[None]:
+    """Around a step: whoever still has the model when an error ends the training has one that knows what shaped it."""
+    try:
+        yield
+    except BaseException:
+        updater.model.origin = Origin.of(book, known)
+        raise
