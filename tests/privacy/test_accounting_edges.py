@@ -10,7 +10,7 @@ import pytest
 from dp_accounting import gaussian_mechanism
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy import Mechanism, epsilon_of
+from dpmac.privacy import Mechanism, accounting, epsilon_of
 from dpmac.privacy.accounting import MIN_MULTIPLIER, ROUNDOFF, calibrate, trusted, with_room
 
 
@@ -72,6 +72,15 @@ def test_a_calibration_answers_down_to_twice_the_least_multiplier():
     assert calibrate(lambda s: [Mechanism(s)], epsilon, 1e-5) == pytest.approx(0.0202, rel=2e-4)
     with pytest.raises(ArgumentError, match="almost no noise"):
         calibrate(lambda s: [Mechanism(s)], 1.1 * epsilon, 1e-5)
+
+
+def test_an_answer_of_the_search_that_does_not_meet_the_budget_is_not_given(monkeypatch):
+    """So nothing in the search need be trusted: here it always answers 1."""
+    monkeypatch.setattr(accounting, "least", lambda *_, **__: (1.0, -1.0))
+    enough = epsilon_of([Mechanism(1.0)], 1e-5)
+    assert calibrate(lambda s: [Mechanism(s)], enough, 1e-5) == 1.0
+    with pytest.raises(RuntimeError, match=r"answered 1\.0, which does not meet the budget"):
+        calibrate(lambda s: [Mechanism(s)], enough * (1 - 1e-12), 1e-5)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, "2"])
