@@ -89,13 +89,12 @@ def test_a_budget_that_is_none_is_named(epsilon):
         calibrate(lambda s: [Mechanism(s)], epsilon, 1e-5)
 
 
-def test_moments_that_are_left_out_are_not_a_warning(caplog):
+def test_a_log_is_as_loud_after_the_moments_as_before():
     logger = logging.getLogger("absl")
-    before, logger.level = logger.level, logging.INFO
+    before = logger.level
     try:
-        with caplog.at_level(logging.INFO):
-            epsilon_of([Mechanism(0.0123, 0.01, 3)], 1e-11, "rdp")
-        assert not caplog.records
+        logger.setLevel(logging.INFO)
+        epsilon_of([Mechanism(0.0123, 0.01, 3)], 1e-11, "rdp")
         assert logger.level == logging.INFO
     finally:
         logger.setLevel(before)
