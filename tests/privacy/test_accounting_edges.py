@@ -10,7 +10,7 @@ import pytest
 from dp_accounting import gaussian_mechanism
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy import Mechanism, epsilon_of
+from dpmac.privacy import Mechanism, accounting, epsilon_of
 from dpmac.privacy.accounting import MIN_MULTIPLIER, ROUNDOFF, calibrate, trusted, with_room
 
 
@@ -74,19 +74,27 @@ def test_a_calibration_answers_down_to_twice_the_least_multiplier():
         calibrate(lambda s: [Mechanism(s)], 1.1 * epsilon, 1e-5)
 
 
+def test_an_answer_of_the_search_that_does_not_meet_the_budget_is_not_given(monkeypatch):
+    """So nothing in the search need be trusted: here it always answers 1."""
+    monkeypatch.setattr(accounting, "least", lambda *_, **__: (1.0, -1.0))
+    enough = epsilon_of([Mechanism(1.0)], 1e-5)
+    assert calibrate(lambda s: [Mechanism(s)], enough, 1e-5) == 1.0
+    with pytest.raises(RuntimeError, match=r"answered 1\.0, which does not meet the budget"):
+        calibrate(lambda s: [Mechanism(s)], enough * (1 - 1e-12), 1e-5)
+
+
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, "2"])
 def test_a_budget_that_is_none_is_named(epsilon):
     with pytest.raises(ArgumentError, match=r"epsilon=.*give a number above 0"):
         calibrate(lambda s: [Mechanism(s)], epsilon, 1e-5)
 
 
-def test_moments_that_are_left_out_are_not_a_warning(caplog):
+def test_a_log_is_as_loud_after_the_moments_as_before():
     logger = logging.getLogger("absl")
-    before, logger.level = logger.level, logging.INFO
+    before = logger.level
     try:
-        with caplog.at_level(logging.INFO):
-            epsilon_of([Mechanism(0.0123, 0.01, 3)], 1e-11, "rdp")
-        assert not caplog.records
+        logger.setLevel(logging.INFO)
+        epsilon_of([Mechanism(0.0123, 0.01, 3)], 1e-11, "rdp")
         assert logger.level == logging.INFO
     finally:
         logger.setLevel(before)

@@ -122,6 +122,22 @@ def test_the_one_gaussian_never_has_more_noise_than_all_together(mechanisms):
     assert one_gaussian([Mechanism(2.0, 0.5, 7)]) == math.inf
 
 
+@pytest.mark.parametrize(
+    ("sigma", "delta"),
+    [
+        (74812.0526432662, 3.553777696435907e-10),
+        (1.145143708628643, 0.002836004760653847),
+        (0.8900093602930426, 1.664047641084171e-08),
+        (0.06994171560918148, 1.920767351884367e-12),
+    ],
+)
+def test_what_the_librarys_search_is_short_of_is_added_to_a_small_epsilon_and_to_a_large_one(sigma, delta):
+    """Nothing is set aside here that could hide it: its own answer is below the root for all of these."""
+    signal = 1 / Fraction(sigma) ** 2
+    assert exact_delta(signal, gaussian_mechanism.get_epsilon_gaussian(sigma, delta)) > delta
+    assert exact_delta(signal, gaussian_epsilon(sigma, delta)) <= delta
+
+
 def test_noise_beyond_any_delta_costs_nothing():
     assert gaussian_epsilon(1e6, 1e-5) == 0.0 == epsilon_of([Mechanism(1e6, count=3)], 1e-5)
     assert epsilon_of([], 1e-5, "rdp") == 0.0

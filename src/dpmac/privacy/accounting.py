@@ -209,13 +209,16 @@ def calibrate(
             found = (MULTIPLIERS.high if end.above else MULTIPLIERS.low), slope
         start, slope = found
     try:
-        return least(lambda s: epsilon_of(make(s), delta), epsilon, start, slope, tolerance, MULTIPLIERS, sure=True)[0]
+        start, _ = least(lambda s: epsilon_of(make(s), delta), epsilon, start, slope, tolerance, MULTIPLIERS, sure=True)
     except UnreachableError as end:
         if end.above:
             fix = f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps"
         else:
             fix = "so large a budget asks for almost no noise: lower epsilon, or give inf for no privacy at all"
         raise ArgumentError("epsilon", epsilon, fix) from None
+    if epsilon_of(make(start), delta) > epsilon:  # the search asked this very thing, so it is in the cache
+        raise RuntimeError(f"the search for a noise multiplier answered {start!r}, which does not meet the budget")
+    return start
 
 
 def accountant_version() -> str:
