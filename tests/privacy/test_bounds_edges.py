@@ -8,6 +8,7 @@ import torch
 from dpmac.checks import ArgumentError
 from dpmac.privacy import AdaptiveQuantile, JointClip, OuterPart, Partition, PerLayerClip
 from dpmac.privacy.allocation import per_layer
+from dpmac.privacy.partition import promised
 
 TWO = [Partition("a", (1, 1)), Partition("b", (1, 1))]
 
@@ -24,6 +25,13 @@ def test_thresholds_are_those_for_which_a_release_has_scales(make):
 
 def test_one_number_stands_for_every_layer():
     assert per_layer("threshold", 2.0, 3) == [2.0, 2.0, 2.0]
+
+
+def test_every_partition_is_promised_a_scale_of_its_own():
+    assert Partition("a", [2, 3]).shape == (2, 3)
+    assert [p.scale for p in promised(TWO, [1.0, 2.0])] == [1.0, 2.0]
+    with pytest.raises(ValueError, match="shorter"):
+        promised(TWO, [1.0])
 
 
 def test_a_norm_at_the_threshold_is_within_it():

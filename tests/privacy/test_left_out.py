@@ -38,6 +38,14 @@ def test_what_is_summed_in_single_precision_has_all_its_digits(size, entry, d):
         assert found == [0.0] or all(abs(value - exact) <= 2.001 * U * exact for value in found)
 
 
+def test_a_factor_without_all_its_digits_leaves_its_row_out():
+    """Of a power of two it leaves as much as it has itself: rounded once, by u at most."""
+    for size in torch.linspace(0.4, 1.6, 121, dtype=torch.float64).tolist():
+        exact = 2.0**20 * size * TINY
+        for total in both_ways(scaled_row(2.0**20, size * TINY)):
+            assert float(total) == 0.0 or abs(float(total) - exact) <= 1.001 * U * exact
+
+
 def test_a_single_share_with_all_its_digits_is_not_left_out():
     for d in (1, 2, 9):
         for total in both_ways(scaled_row(1.0, 1.01 * TINY, d)):
