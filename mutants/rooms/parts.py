@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 PARTS, POSITIONS = "tests/privacy/test_parts.py", "tests/privacy/test_positions.py"
-SINGLE, SHAPES = "tests/privacy/test_single_sums.py", "tests/privacy/test_part_shapes.py"
+SINGLE, SHAPES = "tests/privacy/test_single_sums.py", "tests/privacy/test_parts_shapes.py"
 
 MUTANTS = (
     Mutant(

@@ -10,6 +10,7 @@ from doorway import ask
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import DensePart, GramPart, OuterPart, Partition, PositionPart, alike
+from dpmac.privacy.chunks import in_chunks
 from dpmac.privacy.parts import largest_entries, row_norms
 from dpmac.randomness import SeededNoise
 
@@ -147,4 +148,5 @@ def test_rows_of_nobody_in_particular_belong_to_themselves_alone():
     part = OuterPart(left, right)
     assert torch.equal(part.total(), part.total(1))
     assert torch.equal(part.apart(), part.apart(1))
+    assert torch.equal(in_chunks(left, right, one=False), part.total(1))
     assert not torch.equal(part.total(1), part.total(2))
