@@ -57,3 +57,18 @@ def test_sums_for_which_a_source_has_no_noise_do_not_come_out_bare(lots, monkeyp
         return
     with pytest.raises(ValueError, match="zip"):
         perturbed([total], parts, [1.0], grid, Short(), 1.0)
+
+
+def test_weights_with_their_biases_behind_come_as_a_matrix_unless_asked_apart():
+    """Several processes tell each other matrices: the release then asks for no form at all."""
+
+    class Counting(SystemNoise):
+        def steps(self, sizes, bits, device="cpu"):
+            return iter([torch.arange(6.0, dtype=torch.float64)])
+
+    parts, grid = [Partition("a", (2, 3), 1.0)], Grid(20, 1.0)
+    asked = ([1.0], grid, Counting(), 1.0)
+    apart = perturbed([torch.zeros(6, dtype=torch.float64)], parts, *asked, apart=True)["a"]
+    whole = perturbed([torch.zeros(6, dtype=torch.float64)], parts, *asked)["a"]
+    assert apart.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert whole.tolist() == [[0.0, 1.0, 4.0], [2.0, 3.0, 5.0]]
