@@ -100,8 +100,10 @@ def test_an_attribute_that_is_called_as_a_module_is_not_that_module(monkeypatch)
     assert origin_of(run_in("def function(x):\n    return (lambda: x.theirs.network)()")) == PUBLIC
 
 
-def test_what_is_run_by_an_installed_program_is_the_users_own():
+def test_what_is_run_by_an_installed_program_is_the_users_own(monkeypatch):
     """``python -m pytest`` or a notebook's kernel: the file of __main__ is installed, its variables are the user's."""
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", pytest.__file__, raising=False)
+    contents._is_own.cache_clear()
     found = run_in("def function(x):\n    return network(x)", __name__="__main__", network=RELEASED)
     assert origin_of(found) == RELEASED.origin
 
