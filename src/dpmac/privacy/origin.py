@@ -2,8 +2,9 @@
 
 Whatever leaves a release is public in the sense of its ledger, and of no other: used again on the same rows under an
 empty ledger, it would make a statement too small. So what is made of released numbers carries the names of the
-releases (every entry of a ledger has the name of its run), and whoever asks rows anew with it compares: the ledger in
-use must hold them (:func:`check_origin`). Copies, pickles, files and ``state_dict`` keep it. A bare tensor cannot: what
+releases (every entry of a ledger has the name of its run). The trainer, the estimators and the methods compare before
+they ask rows: the ledger in use must hold them (:func:`check_origin`); :func:`release` by itself does not look into a
+query. Copies, pickles, files and ``state_dict`` keep it. A bare tensor cannot: what
 is rebuilt from numbers by hand has no origin, and is taken for public.
 """
 
