@@ -11,7 +11,7 @@ from dpmac.privacy import Entry, Ledger
 from dpmac.privacy.plan import STEP
 from dpmac.training.afterwards import FORMAT, Afterwards
 from dpmac.training.checkpoint import Checkpoints
-from tests.privacy.talking import in_threads, values
+from group_of_threads import in_threads, values
 
 STEPS = 2
 

@@ -16,7 +16,7 @@ from dpmac.privacy.world import ALONE, Alone, WorldError
 from dpmac.training import following
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.following import Followed, agreed, books, checkpoints_for, checksum, digest, plain
-from tests.privacy.talking import in_threads, values
+from group_of_threads import in_threads, values
 
 KINDS = [torch.uint8, torch.bool, torch.int16, torch.float16, torch.bfloat16, torch.float32, torch.int64, torch.float64]
 
