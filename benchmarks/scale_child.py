@@ -81,7 +81,8 @@ def listening(clock: Clock) -> Iterator[None]:
         clock.add("words" if size <= SHORT * len(arguments[0]) else "sums", seconds, size, 1)
 
     with (
-        wrapped(distributed, "reduce", one),
+        wrapped(distributed, "send", one),
+        wrapped(distributed, "recv", one),
         wrapped(distributed, "broadcast", one),
         wrapped(distributed, "all_gather", many),
         wrapped(door, "perturbed", lambda seconds, _: clock.add("noise", seconds)),

@@ -15,7 +15,7 @@ from torch import Tensor
 from dpmac.privacy import together
 from dpmac.privacy.together import Together
 
-PATIENCE = 2.0  # seconds that a thread waits for the others
+PATIENCE = 20.0  # seconds that a thread waits for the others
 
 
 @dataclass(eq=False)

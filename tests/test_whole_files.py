@@ -17,8 +17,8 @@ from walking import MODULES, calls, name_of, tree_of
 
 WRITERS = {"write_text", "write_bytes", "touch", "mkstemp", "NamedTemporaryFile", "to_csv", "save_file", "tofile"}
 LOOKED_AT = {
-    ("privacy/chain.py", "open"),  # the ledger: begun with "xb", and appended to where its user says that it is
-    ("cli/training.py", "open"),  # may the ledger be appended to? Nothing is written
+    ("privacy/chain.py", "open"),  # the ledger: made and appended to where its user says that it is
+    ("cli/places.py", "open"),  # may the ledger be appended to? Nothing is written
     ("training/alone.py", "open"),  # a folder, to lock it
 }
 NAMES = st.text(st.sampled_from("ab.[]*? é0"), min_size=1, max_size=8).filter(lambda name: name.strip("."))

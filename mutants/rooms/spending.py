@@ -50,7 +50,7 @@ MUTANTS = (
         "What can be made can be renamed.",
         "cli/places.py",
         '        with _told("--out", folder), whole_folder(where) as beside:\n'
-        "            (beside / JOB).write_bytes(TRIAL)\n",
+        "            write_new(beside / JOB, TRIAL)\n",
         '        with _told("--out", folder):\n            where.mkdir(parents=True)\n',
         (f"{PLACES}::test_what_is_in_the_way_is_found_before_anything_is_spent",),
     ),

@@ -67,7 +67,6 @@ def test_the_oracle_knows_our_errors_from_others(tmp_path):
 
 def test_the_oracle_notices_what_a_refusal_leaves(tmp_path):
     path = tmp_path / "ledger"
-    Ledger(path)
     case = Case(0, 0, tmp_path, ledgers=[path])
 
     def leaving():
@@ -75,7 +74,7 @@ def test_the_oracle_notices_what_a_refusal_leaves(tmp_path):
         bad_number()
 
     def paying():
-        Ledger.load(path).append(Entry("a", 1.0, 1.0))
+        Ledger.at(path).append(Entry("a", 1.0, 1.0))
         bad_number()
 
     assert "the refusal changed ['half']" in judged(case, leaving).said

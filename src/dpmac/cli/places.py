@@ -19,7 +19,7 @@ from pathlib import Path
 from dpmac.checks import ArgumentError, check_utf8
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB
-from dpmac.files import created, part_of, whole_file
+from dpmac.files import created, part_of, whole_file, write_new
 
 ROOM = 32 * 2**20  # bytes that must be free where a model or a ledger is to be written
 TRIAL = b"." * 4096  # what is written to try a place
@@ -138,7 +138,7 @@ def tried_folder(folder: Path) -> Iterator[None]:
     made = _missing(where.parent)
     try:
         with _told("--out", folder), whole_folder(where) as beside:
-            (beside / JOB).write_bytes(TRIAL)
+            write_new(beside / JOB, TRIAL)
         try:
             with _told("--out", folder):
                 (where / CHECKPOINT).mkdir()

@@ -105,20 +105,24 @@ def _of_function(function: FunctionType) -> list[Any]:
 
 
 def _variables(function: FunctionType) -> list[Any]:
-    """Module-level variables that the function's code names, ``helpers.network`` in another module included.
+    """Module-level variables that the function's code names, ``package.helpers.network`` in other modules included.
 
-    Which module ``helpers`` is depends on imports (relative ones, of packages, within the function). So every module of
-    the user's own counts whose last name the code mentions.
+    What ``from ..helpers import network`` means depends on where the code stands. So every module of the user's own
+    counts whose last name the code imports.
     """
-    named, attributes = _names(function.__code__)
-    found = [function.__globals__[name] for name in named if name in function.__globals__]
+    named, imported, attributes = _names(function.__code__)
     called = _modules_called(len(sys.modules))
-    modules: list[Any] = [value for value in found if isinstance(value, ModuleType)]
-    modules += [sys.modules.get(full) for name in attributes for full in called.get(name, ())]
-    for other in modules:
-        if isinstance(other, ModuleType) and _is_own(other.__name__):
-            found += [value for name, value in vars(other).items() if name in attributes]
-    return [value for value in found if not isinstance(value, ModuleType)]  # of a module, what is named
+    waiting = [function.__globals__[name] for name in named if name in function.__globals__]
+    waiting += [sys.modules.get(full) for name in imported for full in called.get(name, ())]
+    found, seen = list[Any](), set[int]()
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, ModuleType):
+            found.append(one)
+        elif id(one) not in seen and _is_own(one.__name__):  # of a module, what is named
+            seen.add(id(one))
+            waiting += [value for name, value in vars(one).items() if name in attributes]
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -131,15 +135,17 @@ def _modules_called(_count: int) -> dict[str, list[str]]:
 
 
 @lru_cache(maxsize=4096)
-def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """The global variables, and all attributes and modules, that some code names, and the code within it."""
-    named = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    attributes = {part for name in code.co_names for part in name.split(".")}
+def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The global variables, the modules it imports and all attributes that some code names, and the code within it."""
+    steps = [(step.opname, str(step.argval)) for step in dis.get_instructions(code)]
+    named = {name for kind, name in steps if kind in ("LOAD_GLOBAL", "LOAD_NAME")}
+    imported = {part for kind, name in steps if kind in ("IMPORT_NAME", "IMPORT_FROM") for part in name.split(".")}
+    attributes = set(code.co_names)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             within = _names(inner)
-            named, attributes = named | within[0], attributes | within[1]
-    return frozenset(named), frozenset(attributes)
+            named, imported, attributes = named | within[0], imported | within[1], attributes | within[2]
+    return frozenset(named), frozenset(imported), frozenset(attributes)
 
 
 def _of_class(kind: type) -> list[Any]:
