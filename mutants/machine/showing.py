@@ -32,6 +32,9 @@ The score is killed / (all - explained). What stands here was written by
 
 {summary}
 
+When the tool was first run, before the tests that it led to, and nothing explained: 85.7 % of the 351 mutants of the
+ledger, 68.2 % of the first 107 of the account, 84.5 % of 1,626 mutants, most of them of the argument.
+
 ## By group
 
 | group | {columns} |
