@@ -8,11 +8,11 @@ import weakref
 
 import pytest
 import torch
-from group_of_threads import Group, Talk, in_threads, values
 
 from dpmac.privacy import Partition
 from dpmac.privacy.together import Together, _short, possible_sums
 from dpmac.privacy.world import WorldError
+from group_of_threads import Group, Talk, in_threads, values
 
 GROUPS = {"all": (), "some": (Group(first=10),), "words apart": (Group(first=10), Group("words", 10))}
 
