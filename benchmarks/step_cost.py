@@ -59,7 +59,7 @@ def dpmac(network: DenseNetwork, g: Loss, x: Tensor, y: Tensor, batch: int, zste
 
     def step() -> None:
         batch_drawn = rows.sample(sampler)
-        how: dict[str, Any] = {"divisor": batch, "dtype": way.dtype, "apart": way.slopes_alone}  # as a trainer asks
+        how: dict[str, Any] = {"divisor": batch, "dtype": way.dtype}  # as a trainer asks
         answer = release(batch_drawn, way.query(), noise_multiplier=SIGMA, source=s, ledger=ledger, **how)
         updater.apply(way.polynomials(answer))
 

@@ -23,11 +23,9 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
-from dpmac.privacy.alike import joint_norms, measure
 from dpmac.privacy.allocation import Allocation, EqualShares, allocated, per_layer
-from dpmac.privacy.chunks import SINGLE_ROOM
 from dpmac.privacy.partition import Partition, promised
-from dpmac.privacy.parts import Part
+from dpmac.privacy.parts import Part, joint_norms
 
 # Shares are bounded to (1 - SLACK) of their promise, so that the rounding of a double-precision sum stays inside the
 # promise. release() sums blocks of at most 8192 rows, puts each block's sum on a grid, and adds those exactly
@@ -91,7 +89,6 @@ class PerLayerClip(Fixed):
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         thresholds = per_layer("threshold", self.threshold, len(parts))
-        measure(parts)
         return [part.scaled(clip_factors(part.norms(), t)) for part, t in zip(parts, thresholds, strict=True)]
 
 
@@ -113,7 +110,6 @@ class Normalise(Fixed):
         return PerLayerClip(1.0, self.allocation).promise(partitions)
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
-        measure(parts)
         return [part.scaled(self._factors(part.norms())) for part in parts]
 
     def _factors(self, norms: Tensor) -> Tensor:
@@ -138,10 +134,7 @@ class JointClip(Fixed):
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         kappas = per_layer("kappa", self.kappa, len(parts))
-        # rounding in a single-precision share can be as large as *other* rows' shares there: where only some shares
-        # have room for it in their norms, all must leave it
-        mixed = len({getattr(part, "single", False) for part in parts}) > 1
-        factors = clip_factors(joint_norms(parts, kappas), 1.0 / (1.0 + SINGLE_ROOM) if mixed else 1.0)
+        factors = clip_factors(joint_norms(parts, kappas), 1.0)
         return [part.scaled(factors) for part in parts]
 
 

@@ -13,7 +13,7 @@ persons and their number is public (:mod:`dpmac.privacy.groups`).
 Floating point. Sums are made over blocks of bounded length, and the bounds leave room for their rounding (see
 ``bounds.SLACK`` and, for single precision, ``chunks.SINGLE_ROOM``); the sums of blocks are added up exactly
 (:mod:`dpmac.privacy.noise`), and so are those of several processes that hold parts of one table
-(:mod:`dpmac.privacy.world`). A row's own numbers are rounded too, and matrix
+(:mod:`dpmac.privacy.together`). A row's own numbers are rounded too, and matrix
 kernels round by shape and by spot: a row that moved because another came or went could change, by much where it sits on
 a discontinuity (ReLU's f' at 0, a row scaled to length 1). So nothing is ever computed on a whole table whose shape its
 rows could change: fronts, coordinates and parts are computed in blocks of public shape, at spots drawn at random by a
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -39,25 +39,23 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.alike import joint_norms, scaled, totals
 from dpmac.privacy.bounds import KEPT
-from dpmac.privacy.chunks import SINGLE_ROOM
 from dpmac.privacy.ledger import Entry, Ledger
 from dpmac.privacy.noise import Grid, perturbed
 from dpmac.privacy.origin import check_origin
 from dpmac.privacy.partition import Partition
-from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part
+from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part, joint_norms
 from dpmac.privacy.positions import PositionPart
 from dpmac.privacy.precision import full_precision
 from dpmac.privacy.query import Query
 from dpmac.privacy.recording import Sums, Work
 from dpmac.privacy.room import Room
-from dpmac.privacy.sampling import MAX_BLOCK, Batch, Take, block_size
+from dpmac.privacy.sampling import Batch
 from dpmac.privacy.store import Columns
 from dpmac.randomness import NoiseSource
 
 MAX_ROWS = 2**28  # expected rows in a release: with noise of any use, their sum has room on the grid
-LEAST = 1e-20  # a scale below which sums are made in double precision whatever the parts are: underflow is absolute
+LEAST_SINGLE = 1e-20  # a smaller scale is summed in double precision: single precision underflows near it
 PART_TYPES = (OuterPart, DensePart, GramPart, PositionPart)
 
 
@@ -76,7 +74,6 @@ def release(
     divisor: float = 1.0,
     micro_batch: int | None = None,
     dtype: torch.dtype = torch.float64,
-    apart: bool = False,
 ) -> dict[str, Tensor]:
     """The answer to ``query``: the noisy sum of every partition under its name, over a public constant.
 
@@ -87,122 +84,127 @@ def release(
     raises later is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the number of rows taken
     at a time at most, rounded up to a multiple of 32; the query always gets full blocks (see
     :meth:`Batch.spend`), which hold zeros where there is no row. ``dtype`` is what the answer is rounded to, noise and
-    all; with ``apart``, a dense layer's matrix comes as one vector, the weights row by row and then the biases.
+    all.
 
     With ``noise_multiplier=0`` the sums are exact, and the ledger says that nothing is private any more.
     """
-    sigma = check_multiplier(noise_multiplier)
-    scales = _checked_scales(query.partitions, sigma)
-    _check_arguments(batch, divisor, micro_batch)
-    rooms = batch.rooms(sigma)
-    most = batch.most_rows(rooms)
-    grid = Grid.of(sigma * rooms[0].widening, query.partitions, sum(most))
-    ledger.check_unit(batch.unit)
-    if batch.origin:
-        check_origin(ledger, front=batch.origin)
-    entry = Entry(
-        label=query.label,
-        noise_multiplier=sigma,
-        sample_rate=batch.sample_rate,
-        overflow=batch.overflow,
-        seeded=source.seeded or batch.seeded,
-        scales={p.name: scale for p, scale in zip(query.partitions, scales, strict=True)},
-        unit=batch.unit,
-    )
+    asked = Asked.of(batch, query, noise_multiplier, source, divisor, micro_batch)
+    asked.check_ledger(ledger)
+    if batch.world.size > 1:
+        answer = batch.world.released(asked, source, ledger)
+        return {name: numbers.to(dtype) for name, numbers in answer.items()}
+    whole = asked.sums(source)
+    ledger.append(asked.entry)
+    return asked.perturbed(whole, source, dtype)
 
-    # what processes tell each other is always a double, and a matrix
-    form: dict[str, Any] = {"dtype": dtype, "apart": apart} if batch.world.size == 1 else {}
 
-    def summed(everywhere: bool) -> tuple[list[Tensor], bool]:
-        # code that is not known to be ours may keep what it was given, and what was recorded reads where it was
-        alike = query.reads is not None and batch.device.type == "cpu"
-        with full_precision(), batch.lent() if alike else nullcontext(batch.take) as take:
-            room = rooms[batch.world.rank]
-            return _sums(batch, query, scales, source, micro_batch, grid, everywhere, room, take)
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One release, checked: what is asked of which rows, on which grid, and the entry that will be paid for it.
 
-    def paid(totals: list[Tensor], on_grid: bool) -> dict[str, Tensor]:
-        ledger.append(entry)
-        return perturbed(totals, query.partitions, scales, grid, source, float(divisor), on_grid, **form)
+    Everything in it but the batch is public. :func:`release` takes its three steps in order, in one process; where
+    several hold the table, they take them together (:mod:`dpmac.privacy.together`).
+    """
 
-    def about() -> dict[str, Any]:
+    batch: Batch
+    query: Query
+    scales: list[float]
+    grid: Grid
+    entry: Entry
+    rooms: tuple[Room, ...]  # of every process
+    divisor: float
+    micro_batch: int | None
+
+    @classmethod
+    def of(
+        cls,
+        batch: Batch,
+        query: Query,
+        noise_multiplier: float,
+        source: NoiseSource,
+        divisor: float,
+        micro_batch: int | None,
+    ) -> Asked:
+        """Raises :class:`ArgumentError` for what cannot be released."""
+        sigma = check_multiplier(noise_multiplier)
+        scales = _checked_scales(query.partitions, sigma)
+        _check_arguments(batch, divisor, micro_batch)
+        rooms = batch.rooms(sigma)
+        grid = Grid.of(sigma * rooms[0].widening, query.partitions, sum(batch.most_rows(rooms)))
+        entry = Entry(
+            label=query.label,
+            noise_multiplier=sigma,
+            sample_rate=batch.sample_rate,
+            overflow=batch.overflow,
+            seeded=source.seeded or batch.seeded,
+            scales={p.name: scale for p, scale in zip(query.partitions, scales, strict=True)},
+            unit=batch.unit,
+        )
+        return cls(batch, query, scales, grid, entry, rooms, float(divisor), micro_batch)
+
+    def check_ledger(self, ledger: Ledger) -> None:
+        """Raise unless this release may go into ``ledger``."""
+        ledger.check_unit(self.batch.unit)
+        if self.batch.origin:
+            check_origin(ledger, front=self.batch.origin)
+
+    def sums(self, source: NoiseSource) -> Tensor:
+        """Step 1: the sums of this process' rows, one partition after the other, in whole steps of the grid.
+
+        Spends the batch. Raises :class:`BrokenPromiseError` if any row exceeds its bound.
+        """
+        work: Work = partial(_block_sums, self.query, self.scales, self.batch.take)
+        if self.query.reads is not None and self.batch.steady and self.batch.device.type == "cuda":
+            work = partial(self.query.recording.sums, work, self.query.reads)
+        total: Tensor | None = None
+        kept: list[Tensor] = []
+        room = self.rooms[self.batch.world.rank]
+        with full_precision():
+            for columns, row_at in self.batch.spend(room, self.micro_batch, source):
+                sums, within = work(columns, row_at)
+                whole = self.grid.whole(sums, self.scales)
+                total = whole if total is None else total.add_(whole)
+                kept.append(within)
+        if not bool(torch.stack(kept).all()):  # asked once: a GPU is waited for
+            raise BrokenPromiseError(
+                f"an example exceeds the bound promised for {[p.name for p in self.query.partitions]}; nothing was "
+                "released. This is a bug in the bound, not in your data: please report it"
+            )
+        assert total is not None  # a batch has one block at least
+        return total
+
+    def perturbed(self, whole: Tensor, source: NoiseSource, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+        """Step 3, after the entry is in the ledger: the answer, with fresh noise."""
+        return perturbed(whole, self.query.partitions, self.scales, self.grid, source, self.divisor, dtype)
+
+    def most_steps(self) -> list[float]:
+        """The largest number of grid steps that each process' rows can bring: public."""
+        return [self.grid.most_steps(rows) for rows in self.batch.most_rows(self.rooms)]
+
+    def described(self) -> dict[str, str]:
+        """All public facts of the release in words: what several processes must agree on."""
         words = ("label", "noise_multiplier", "sample_rate", "overflow", "seeded", "scales", "unit")
-        shapes = {p.name: (p.shape, p.symmetric) for p in query.partitions}
-        said = {**{word: getattr(entry, word) for word in words}, "shapes": shapes, "grid": grid, "divisor": divisor}
+        said: dict[str, Any] = {word: getattr(self.entry, word) for word in words}
+        said["shapes"] = {p.name: (p.shape, p.symmetric) for p in self.query.partitions}
+        said["grid"], said["divisor"] = self.grid, self.divisor
         return {f"the release's {word}": repr(value) for word, value in said.items()}
 
-    limits = [grid.most_steps(rows) for rows in most]
-    answer = batch.world.released(summed, paid, lambda: ledger.append(entry), query.partitions, about, limits)
-    return {name: numbers.to(dtype) for name, numbers in answer.items()}
 
-
-def _sums(
-    batch: Batch,
-    query: Query,
-    scales: Sequence[float],
-    source: NoiseSource,
-    micro_batch: int | None,
-    grid: Grid,
-    everywhere: bool = False,
-    room: Room | None = None,
-    take: Take | None = None,
-) -> tuple[list[Tensor], bool]:
-    """Sums of the checked parts over blocks of at most MAX_BLOCK rows, added up on the grid.
-
-    One block's sums are left as they are, unless those of other processes will be added to them (``everywhere``);
-    whether they are on the grid comes beside them.
-    """
-    on_gpu = batch.device.type == "cuda"  # where every block costs launches
-    places = source.spawn("places")
-    capacity = batch.capacity if room is None else batch.rows_in(room, source.spawn("room"), places)
-    size = block_size(capacity, MAX_BLOCK if on_gpu and micro_batch is None else micro_batch, batch.together)
-    totals: list[Tensor] | None = None
-    block: list[Tensor] | None = None
-    kept: list[Tensor] = []
-    filled = 0
-    work: Work = partial(_block_sums, query, scales, batch.take if take is None else take)
-    if query.reads is not None and batch.steady and on_gpu:
-        work = partial(query.recording.sums, work, query.reads)
-    for columns, *spots in batch.spend(size, places, lambda *where: where, capacity):
-        if filled + size > MAX_BLOCK and block is not None:
-            totals, block, filled = _added(totals, grid.rounded(block, scales)), None, 0
-        more, fine = work(columns, *spots)
-        kept.append(fine)
-        block = _added(block, more)
-        filled += size
-    if not bool(torch.stack(kept).all() if len(kept) > 1 else kept[0]):  # asked once: a GPU is waited for
-        raise BrokenPromiseError(
-            f"an example exceeds the bound promised for {[p.name for p in query.partitions]}; nothing was released. "
-            "This is a bug in the bound, not in your data: please report it"
-        )
-    assert block is not None  # a batch has one block at least
-    if totals is None and not everywhere:
-        return block, False
-    sums = _added(totals, grid.rounded(block, scales))
-    assert sums is not None
-    return sums, True
-
-
-def _block_sums(query: Query, scales: Sequence[float], take: Take, columns: Columns, row_at: Tensor) -> Sums:
+def _block_sums(query: Query, scales: Sequence[float], take: Any, columns: Columns, row_at: Tensor) -> Sums:
     """The sums over one block, and whether all its rows keep the promise: no number may leave if they do not.
 
+    Every share is measured here, on the numbers that are then summed, whoever made it and whatever was measured before.
     Asks no tensor on a GPU for its value, so that it can be recorded (:mod:`dpmac.privacy.recording`).
     """
     rows, weights = take(columns, row_at)
     raw = query.parts(*rows)
-    if query.reads is None:  # code that is not known to be ours may have written where no count of writes sees it
-        raw = [part.afresh() if isinstance(part, OuterPart) else part for part in raw]
     _check_kinds(raw, query.partitions, row_at.numel())
-    exact = [p.doubled() if isinstance(p, OuterPart) and s < LEAST else p for p, s in zip(raw, scales, strict=True)]
-    parts = scaled(exact, weights)  # what empty spots contributed is dropped
-    kept = _keep_promise(parts, scales, row_at.shape[1])  # first: sums may overwrite shares
-    return totals(parts, row_at.shape[1]), kept
-
-
-def _added(one: list[Tensor] | None, other: list[Tensor] | None) -> list[Tensor] | None:
-    """The sums of both, in double precision, where it can be in place; either may be missing."""
-    if one is None or other is None:
-        return other if one is None else one
-    return [a.double().add_(b.double()) for a, b in zip(one, other, strict=True)]
+    # single precision only if all parts are: its rounding is set aside in every norm, or in none
+    if not all(part.single for part in raw) or min(scales) < LEAST_SINGLE:
+        raw = [part.doubled() for part in raw]
+    parts = [part.scaled(weights) for part in raw]  # new objects, not measured yet; what empty spots gave is dropped
+    together = row_at.shape[1]
+    return [part.total(together) for part in parts], _keep_promise(parts, scales, together)
 
 
 def _checked_scales(partitions: Sequence[Partition], noise_multiplier: float) -> list[float]:
@@ -247,32 +249,10 @@ def _check_kinds(parts: Sequence[Part], partitions: Sequence[Partition], rows: i
 def _keep_promise(parts: Sequence[Part], scales: Sequence[float], together: int) -> Tensor:
     """Whether every example's shares together stay within the promise (see :mod:`dpmac.privacy.bounds`).
 
-    Of persons, whose rows lie at ``together`` neighbouring spots: whether the *sum* of their rows' norms does.
-
-    Room for rounding is part of it. Sums of single precision can be off by as much as the largest share of *any* row of
-    the block there allows (``chunks.SINGLE_ROOM`` of it, which the norms of that row carry): so where some shares are
-    single and others are not, that much is added to every row's single ones.
+    Of persons, whose rows lie at ``together`` neighbouring spots: whether the *sum* of their rows' norms does, which is
+    no less than the norm of the sum.
     """
     if all(math.isinf(scale) for scale in scales):
         return torch.tensor(True)  # nothing was promised
-    norms = _of_places(joint_norms(parts, scales), together)
-    single = [isinstance(part, OuterPart) and part.single for part in parts]
-    if any(single) and not all(single):
-        near, exact = (
-            _of_places(
-                joint_norms(
-                    [p for p, s in zip(parts, single, strict=True) if s is kind],
-                    [c for c, s in zip(scales, single, strict=True) if s is kind],
-                ),
-                together,
-            )
-            for kind in (True, False)
-        )
-        true = near / (1.0 + SINGLE_ROOM)
-        norms = torch.maximum(norms, torch.hypot(true + SINGLE_ROOM * true.max(), exact))
+    norms = joint_norms(parts, scales).reshape(-1, together).sum(dim=1)
     return ((norms >= 0.0) & (norms <= KEPT)).all()  # also catches NaN
-
-
-def _of_places(norms: Tensor, together: int) -> Tensor:
-    """The sum of the norms at each place: no less than the norm of what stands there."""
-    return norms if together == 1 else norms.reshape(-1, together).sum(dim=1)

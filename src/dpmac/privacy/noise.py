@@ -2,7 +2,7 @@
 
 Every partition i has a grid of g * scale_i, and the noise's deviation is 2**bits grid steps in all of them. A release
 
-1. rounds the sum of every block of rows to whole numbers of grid steps (:meth:`Grid.rounded`);
+1. rounds the sum of every block of rows to whole numbers of grid steps (:meth:`Grid.whole`);
 2. adds them up, exactly: whole numbers below 2**52 are doubles, in whatever order and in however many processes;
 3. adds whole numbers drawn independently of them, with exactly the law of round(2**bits N), N from N(0, 1)
    (:mod:`dpmac.randomness.rounded`);
@@ -25,21 +25,19 @@ the exact k + n, which is a function of it; so are the units, the divisor and th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.chunks import joined
 from dpmac.privacy.partition import Partition
 from dpmac.randomness import NoiseSource
 
 FEWEST, USUAL, MOST = 20, 30, 48  # bits: steps in the noise's deviation; beyond USUAL, exact draws grow dear
 EXACT = 2.0**52  # whole numbers below it, and their sums, are doubles
 _FINE, _COARSE = 11, 7  # the grid widens the noise by 2**-11 at most, and 2**-7 where that would take more than USUAL
-_CACHED = 1 << 16  # numbers that a core perturbs at a time, from the draw to the grid: its cache holds them
 _UP = 1.0 + 2.0**-40  # far above the rounding of the few operations that make a grid
 
 
@@ -76,108 +74,47 @@ class Grid:
         """The largest number of steps that sums over ``rows`` rows, rounded block by block, can come to."""
         return math.inf if self.step == 0.0 else rows * (1.0 / self.step + 1.0)
 
-    def rounded(self, sums: Sequence[Tensor], scales: Sequence[float]) -> list[Tensor]:
-        """Sums of a block as whole numbers of steps, in doubles; without a grid, as they are."""
+    def whole(self, sums: Sequence[Tensor], scales: Sequence[float]) -> Tensor:
+        """The sums of a block, one partition after the other, as whole numbers of steps, in doubles.
+
+        Without a grid, as they are.
+        """
+        flat = torch.cat([total.reshape(-1) for total in sums]).double()
         if self.step == 0.0:
-            return [total.double() for total in sums]
-        steps = _in_steps(sums, [1.0 / (self.step * scale) for scale in scales])
-        torch._foreach_round_(steps)
-        return steps
+            return flat
+        return _times(flat, [total.numel() for total in sums], [1.0 / (self.step * scale) for scale in scales]).round_()
 
 
 def perturbed(
-    totals: Sequence[Tensor],
+    whole: Tensor,
     partitions: Sequence[Partition],
     scales: Sequence[float],
     grid: Grid,
     source: NoiseSource,
     divisor: float,
-    on_grid: bool = False,
     dtype: torch.dtype = torch.float64,
-    apart: bool = False,
 ) -> dict[str, Tensor]:
-    """The totals on the ``grid`` with fresh noise, over ``divisor``, under their partitions' names, as ``dtype``.
+    """The sums ``whole``, which lie on the ``grid``, with fresh noise, over ``divisor``, under their partitions' names.
 
-    ``on_grid`` says that they are whole numbers of its steps already (:meth:`Grid.rounded`); else they are one block's,
-    of single or double precision, and are rounded here, as each piece is in the cache. Totals on the CPU may be
-    overwritten. For symmetric matrices the noise is (N + N^T) / 2 with N independent in every coordinate: a function of
-    ``total + N``, so no less private, with half the variance off the diagonal. ``apart`` leaves matrices whose last
-    column stands behind the others as they are (:func:`~dpmac.privacy.chunks.joined`).
+    For symmetric matrices the noise is (N + N^T) / 2 with N independent in every coordinate: a function of
+    ``total + N``, so no less private, with half the variance off the diagonal. ``whole`` is overwritten.
     """
+    sizes = [math.prod(p.shape) for p in partitions]
     if grid.step == 0.0:
-        noisy = [(total.double() / divisor).to(dtype) for total in totals]
+        noisy = whole / divisor
     else:
-        sums = [total.contiguous() for total in totals]
-        factors = [1.0 if on_grid else 1.0 / (grid.step * scale) for scale in scales]
-        units = [grid.step * scale / divisor for scale in scales]
-        if sums[0].device.type == "cpu":
-            noisy = _piece_by_piece(sums, factors, units, grid.bits, source, dtype)
-        else:
-            drawn = source.steps([sum(total.numel() for total in sums)], grid.bits, sums[0].device)
-            noisy = [total.to(dtype) for total in _at_once(sums, factors, units, drawn)]
-        noisy = [(t + t.transpose(-1, -2)) / 2 if p.symmetric else t for p, t in zip(partitions, noisy, strict=True)]
-    return {p.name: t if apart else joined(t, p.shape) for p, t in zip(partitions, noisy, strict=True)}
+        (steps,) = source.steps([len(whole)], grid.bits, whole.device)
+        noisy = _times(whole.add_(steps), sizes, [grid.step * scale / divisor for scale in scales])
+    pieces = torch.split(noisy.to(dtype), sizes)
+    answers = [piece.view(p.shape) for piece, p in zip(pieces, partitions, strict=True)]
+    return {
+        p.name: (t + t.transpose(-1, -2)) / 2 if p.symmetric else t for p, t in zip(partitions, answers, strict=True)
+    }
 
 
-def _piece_by_piece(
-    sums: Sequence[Tensor],
-    factors: Sequence[float],
-    units: Sequence[float],
-    bits: int,
-    source: NoiseSource,
-    dtype: torch.dtype,
-) -> list[Tensor]:
-    """round(sum * factor) + noise, times the unit: all that, for as many numbers at a time as the caches hold."""
-    noisy = [total if total.dtype == dtype else torch.empty_like(total, dtype=dtype) for total in sums]
-    lots = list(_lots([total.view(-1) for total in sums]))
-    places = _lots([total.view(-1) for total in noisy])
-    sizes = [sum(map(len, pieces)) for pieces, _ in lots]
-    spare = torch.empty(max(sizes, default=0), dtype=torch.float64)
-    for (pieces, which), (out, _), steps in zip(lots, places, source.steps(sizes, bits), strict=True):
-        lengths = [len(piece) for piece in pieces]
-        whole = spare[: sum(lengths)]
-        split = torch.split(whole, lengths)
-        torch._foreach_copy_(split, pieces)
-        alike = len({(factors[i], units[i]) for i in which}) == 1
-        each = [(whole, steps, which[0])]
-        if not alike:
-            each = list(zip(split, torch.split(steps, lengths), which, strict=True))
-        for part, noise, i in each:
-            part.mul_(factors[i]).round_().add_(noise).mul_(units[i])
-        torch._foreach_copy_(out, split)
-    return noisy
-
-
-def _at_once(sums: list[Tensor], factors: list[float], units: list[float], drawn: Iterator[Tensor]) -> list[Tensor]:
-    """The same on a device that counts launches; the sums may lie where the next ones will be made, and are left."""
-    whole = _in_steps(sums, factors)
-    torch._foreach_round_(whole)
-    (steps,) = drawn
-    split = torch.split(steps, [total.numel() for total in whole])
-    torch._foreach_add_(whole, [noise.view(total.shape) for noise, total in zip(split, whole, strict=True)])
-    torch._foreach_mul_(whole, units)
-    return whole
-
-
-def _in_steps(sums: Sequence[Tensor], factors: list[float]) -> list[Tensor]:
-    """Each sum times the steps in one of it, in double precision and in new memory."""
-    return list(torch._foreach_mul([total.double() for total in sums], factors))
-
-
-def _lots(flat: Sequence[Tensor]) -> Iterator[tuple[list[Tensor], list[int]]]:
-    """Pieces of the vectors that are perturbed together, as much as the caches hold, each with its vector's number."""
-    room = longest = _CACHED * torch.get_num_threads()
-    pieces: list[Tensor] = []
-    which: list[int] = []
-    for number, vector in enumerate(flat):
-        start = 0
-        while start < len(vector):
-            piece = vector[start : start + room]
-            pieces.append(piece)
-            which.append(number)
-            start, room = start + len(piece), room - len(piece)
-            if room == 0:
-                yield pieces, which
-                pieces, which, room = [], [], longest
-    if pieces:
-        yield pieces, which
+def _times(flat: Tensor, sizes: Sequence[int], factors: list[float]) -> Tensor:
+    """Every partition of ``flat`` times its own factor, in place."""
+    if len(set(factors)) == 1:
+        return flat.mul_(factors[0])
+    torch._foreach_mul_(list(torch.split(flat, list(sizes))), factors)
+    return flat

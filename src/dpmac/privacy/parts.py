@@ -8,14 +8,16 @@ Norms are in double precision, and so are sums but for the chunks of :func:`in_c
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from dpmac.privacy.chunks import SINGLE_ROOM, exactly, in_chunks, joined
+from dpmac.privacy.chunks import SINGLE_ROOM, exactly, in_chunks
 from dpmac.privacy.partition import check_dimensions
 
 LARGEST = 1e15  # a vector of single precision that is longer is left out
@@ -40,11 +42,26 @@ class Part(Protocol):
     def scaled(self, factors: Tensor) -> Part:
         """Each share times its own factor; a factor of 0 gives exactly 0, even for a share that is not finite."""
 
+    @property
+    def single(self) -> bool:
+        """Whether the sum is made in single precision."""
+
+    def doubled(self) -> Part:
+        """The same shares, to be summed in double precision."""
+
+    def explicit(self) -> Tensor:
+        """Every share by itself, (rows, *shape), float64: slow, for :mod:`dpmac.privacy.reference` and tests."""
+
     def total(self, together: int = 1) -> Tensor:
         """The sum of the shares: float64, or float32 where nothing was added up in more. For ``release`` alone.
 
         So many neighbouring rows as belong ``together``, one person's, are in one product.
         """
+
+
+def joint_norms(parts: Sequence[Part], scales: Sequence[float]) -> Tensor:
+    """Each example's norm of the concatenation of all its shares, share i divided by ``scales[i]``."""
+    return functools.reduce(torch.hypot, [part.norms() / scale for part, scale in zip(parts, scales, strict=True)])
 
 
 def row_norms(rows: Tensor) -> Tensor:
@@ -116,18 +133,14 @@ class OuterPart:
     one matrix product ``left^T right``. With ``one`` every right[n] has a 1 behind its last entry, which is not stored:
     the constant that a bias multiplies.
 
-    Factors are kept beside the vectors and multiplied in when shares are summed, and lengths are measured once: a
-    bound, a mask and the door's check all go over (rows,) numbers. Factors of single precision are summed in single
-    precision, and :meth:`norms` then has the worst rounding of that added to it (:data:`SINGLE_ROOM`).
+    Factors are kept beside the vectors and multiplied in when shares are summed. Vectors of single precision are summed
+    in single precision, and :meth:`norms` then has the worst rounding of that added to it (:data:`SINGLE_ROOM`).
     """
 
     left: Tensor  # (rows, d_out)
     right: Tensor  # (rows, d_in)
     one: bool = False
     factors: Tensor | None = None  # (rows,), of :meth:`scaled`
-    spent: bool = False  # ``left`` is nobody else's, and may be overwritten when shares are summed
-    _measured: tuple[Tensor, Tensor, Tensor] | None = field(default=None, repr=False)
-    _versions: tuple[int, int] | None = field(default=None, repr=False)  # of the vectors when they were measured
 
     def __post_init__(self) -> None:
         check_dimensions(self, left=2, right=2, factors=1)
@@ -142,62 +155,44 @@ class OuterPart:
 
     @property
     def single(self) -> bool:
-        """Whether the sum is made in single precision."""
         return self.left.dtype == self.right.dtype == torch.float32
 
     def norms(self) -> Tensor:
-        whole = self.lengths()[0]
+        whole = self._lengths[0]
         if self.factors is None:
-            return whole.clone()  # what a bound does to it in place must not reach the door
+            return whole.clone()  # what a bound does to it in place must not reach the sum
         return (whole * self.factors).abs_().masked_fill_(self.factors == 0, 0.0)
 
     def scaled(self, factors: Tensor) -> OuterPart:
         more = factors.double()
-        return self.with_factors(more if self.factors is None else self.factors * more)
-
-    def with_factors(self, factors: Tensor) -> OuterPart:
-        """The same vectors, measured or not, with these factors."""
-        return OuterPart(self.left, self.right, self.one, factors, self.spent, self._measured, self._versions)
-
-    def given_up(self) -> OuterPart:
-        """The same shares, whose ``left`` the giver has no more use for."""
-        return OuterPart(self.left, self.right, self.one, self.factors, True, self._measured, self._versions)
-
-    def afresh(self) -> OuterPart:
-        """The same shares, not measured yet: of a stranger's the door takes no word."""
-        return OuterPart(self.left, self.right, self.one, self.factors)
+        return OuterPart(self.left, self.right, self.one, more if self.factors is None else self.factors * more)
 
     def doubled(self) -> OuterPart:
-        """The same shares in double precision."""
         return OuterPart(self.left.double(), self.right.double(), self.one, self.factors)
 
+    def explicit(self) -> Tensor:
+        right = self.right.double()
+        if self.one:
+            right = torch.cat([right, right.new_ones(self.rows, 1)], dim=1)
+        shares = self.left.double().unsqueeze(2) * right.unsqueeze(1)
+        return shares if self.factors is None else times(shares, self.factors)
+
     def total(self, together: int = 1) -> Tensor:
-        return joined(self.apart(together), self.shape)
-
-    def apart(self, together: int = 1, fit: bool = False) -> Tensor:
-        """The sum; with ``one`` as a vector, all columns but the last, row by row, and then the last.
-
-        ``fit`` says that all shares are known to fit their precision. For ``release`` alone.
-        """
-        if self._versions is not None and not self.measured:
-            raise RuntimeError("shares were written to after they were measured; nothing was released")
         factors = self.left.new_ones(self.rows, dtype=torch.float64) if self.factors is None else self.factors
         # of one layout whatever the rows hold: products of another may round differently
         slopes, inputs = self.left.contiguous(), self.right.contiguous()
+        fits = self._fits(factors)
         # 0 * inf must not reach a sum (a GPU is not asked whether there is any: that takes longer than doing it)
-        if not fit:
-            fits = self._fits(factors)
-            if self.left.device.type != "cpu" or not bool(fits.all()):
-                factors = torch.where(fits, factors, 0.0)
-                slopes, inputs = kept(slopes, factors), kept(inputs, factors)
+        if self.left.device.type != "cpu" or not bool(fits.all()):
+            factors = torch.where(fits, factors, 0.0)
+            slopes, inputs = kept(slopes, factors), kept(inputs, factors)
         if self.single:
-            column = factors.float().unsqueeze(1)
-            return in_chunks(slopes.mul_(column) if self.spent else slopes * column, inputs, self.one, together)
+            return in_chunks(slopes * factors.float().unsqueeze(1), inputs, self.one, together)
         return exactly(slopes.double() * factors.unsqueeze(1), inputs.double(), self.one)
 
     def _fits(self, factors: Tensor) -> Tensor:
         """Which shares can be summed in their precision; the others are left out."""
-        whole, left, right = self.lengths()
+        whole, left, right = self._lengths
         if self.single:
             return fit_single(left, right, factors.abs(), math.sqrt(max(1, self.left.shape[1])))
         # and here what a factor makes of a short vector beside a long one, or the other way round
@@ -205,22 +200,14 @@ class OuterPart:
         within = (length >= LEAST).logical_and_(length <= 1.0 / LEAST).logical_or_(factors == 0)
         return torch.isfinite(whole).logical_and_(within)
 
-    @property
-    def measured(self) -> bool:
-        """Whether the vectors have been measured, and not been written to since."""
-        return self._measured is not None and self._versions == (self.left._version, self.right._version)
+    @functools.cached_property
+    def _lengths(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The norm of every share, without its factor, and of its two vectors: measured once for this object.
 
-    def keep(self, found: tuple[Tensor, Tensor, Tensor]) -> None:
-        """Take the vectors for measured: what :meth:`lengths` gives from now on, until they are written to."""
-        object.__setattr__(self, "_measured", found)
-        object.__setattr__(self, "_versions", (self.left._version, self.right._version))
-
-    def lengths(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The norm of every share, without its factor, and of its two vectors: measured once, unless they change."""
-        if not self.measured:
-            self.keep(self._measured_single() if self.single else self._measured_double())
-        assert self._measured is not None
-        return self._measured
+        :meth:`scaled` gives a new object, which measures again. So what the release measures is what it then sums,
+        whatever code has seen the vectors before.
+        """
+        return self._measured_single() if self.single else self._measured_double()
 
     def _measured_single(self) -> tuple[Tensor, Tensor, Tensor]:
         left, right = _single_norms(self.left), _single_norms(self.right)
@@ -253,8 +240,16 @@ class DensePart:
     def norms(self) -> Tensor:
         return row_norms(self.values.double().reshape(self.rows, math.prod(self.shape)))
 
+    single = False
+
+    def doubled(self) -> DensePart:
+        return self
+
     def scaled(self, factors: Tensor) -> DensePart:
         return DensePart(times(self.values, factors))
+
+    def explicit(self) -> Tensor:
+        return self.values.double()
 
     def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
         return self.values.double().sum(dim=0)
@@ -286,6 +281,15 @@ class GramPart:
         (weights, a), (inputs, b) = norms_apart(self.weights), norms_apart(self.inputs)
         found = weights * inputs.square() * (a * b * b)  # in this order: b * b alone could underflow
         return torch.where((weights == 0) & torch.isfinite(inputs), 0.0, found)  # b * b may well be infinite there
+
+    single = False
+
+    def doubled(self) -> GramPart:
+        return self
+
+    def explicit(self) -> Tensor:
+        inputs, weights = self.inputs.double(), self.weights.double()
+        return weights[:, :, None, None] * (inputs.unsqueeze(2) * inputs.unsqueeze(1)).unsqueeze(1)
 
     def scaled(self, factors: Tensor) -> GramPart:
         # half of it on either side of x x^T: a small weight beside a long row has no digits to lose

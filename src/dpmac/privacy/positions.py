@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from dpmac.privacy.partition import check_dimensions
-from dpmac.privacy.parts import largest_entries
+from dpmac.privacy.parts import largest_entries, times
 
 UNIT_ROUNDOFF = 2.0**-53
 MEMORY = 1 << 26  # bytes of shares, or of Gram matrices, to build at a time
@@ -60,6 +60,15 @@ class PositionPart:
         found = [way(*pair) for pair in self._slices(each)]
         norms = torch.cat(found) if found else self.left.new_zeros(0, dtype=torch.float64)
         return norms if self.factors is None else torch.where(self.factors == 0, 0.0, norms * self.factors.abs())
+
+    single = False
+
+    def doubled(self) -> PositionPart:
+        return self
+
+    def explicit(self) -> Tensor:
+        shares = self.left.double().transpose(1, 2) @ self.right.double()
+        return shares if self.factors is None else times(shares, self.factors)
 
     def scaled(self, factors: Tensor) -> PositionPart:
         fresh = factors.double()

@@ -46,7 +46,6 @@ class PrivateRows:
         self._kinds = tensors[:] if tensors else columns[0].blank  # type: ignore[union-attr]
         self._device: torch.device = self._kinds[0].device
         self._rows: Tensor | Persons = torch.arange(lengths[0])  # the row at every place, -1 for none
-        self._memory: list[list[Tensor]] = []  # that releases gather rows in
         self._front: Map | None = None
         self.origin = PUBLIC  # the releases that have shaped a front which the rows are behind
         if groups is not None:
@@ -116,7 +115,7 @@ class PrivateRows:
 
     def _batch(self, places: Tensor | None, rate: float, seeded: bool, overflow: float = 0.0) -> Batch:
         drawn = self._columns, self._rows, places, rate, seeded, overflow
-        return Batch(*drawn, self._front, self.origin, self._device, self.world, self._shards, self._memory)
+        return Batch(*drawn, self._front, self.origin, self._device, self.world, self._shards)
 
     def without(self, place: int) -> PrivateRows:
         """The neighbouring table: the row at ``place``, or all rows of the person there, deleted from every column, and
@@ -182,7 +181,7 @@ class PrivateRows:
 
     def _with(self, columns: Columns | Ahead, rows: Tensor | Persons) -> PrivateRows:
         table = copy.copy(self)
-        table._columns, table._rows, table._memory = columns, rows, []
+        table._columns, table._rows = columns, rows
         if isinstance(columns, tuple):
             table._kinds, table._device = columns, columns[0].device
         return table

@@ -14,9 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -41,7 +39,6 @@ USUAL_BLOCK = 4608  # unless another number is asked for: room for a batch of 4,
 NO_ROOM = 2.0**-80  # the chance that a sample finds no room, unless a plan sets more of its delta aside
 MULTIPLE = 32  # rows of a block come in multiples of it: matrix kernels have no remainders to treat apart
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
-Take = Callable[[Columns, Tensor], tuple[Columns, Tensor]]  # a table's columns, a block's rows in them -> the block
 Map = Callable[[Tensor], Tensor]
 
 
@@ -115,7 +112,6 @@ class Batch:
         device: torch.device | None = None,
         world: World = ALONE,
         shards: tuple[int, ...] | None = None,
-        memory: list[list[Tensor]] | None = None,
     ) -> None:
         self._columns, self._rows, self._places, self._spent = columns, rows, places, False
         self._front = front  # of rows that did not go through it beforehand: applied to every block anew
@@ -126,8 +122,6 @@ class Batch:
         self._shards = (len(rows),) if shards is None else shards  # places in every process
         self.expected_rows = sample_rate * sum(self._shards) * self.together  # public, unlike what was really drawn
         self.device = columns[0].device if isinstance(columns, tuple) else device or torch.device("cpu")
-        self._memory = [] if memory is None else memory  # of the table: for one release's blocks after the other's
-        self._ready: Tensor | None = None  # what was drawn, once it has been counted
         self._coming: Future[Fetched] | None = None
         if isinstance(columns, Ahead) and places is not None and not isinstance(rows, Persons):
             self._coming = columns.fetch(rows[places])  # meanwhile, another batch may be at work
@@ -162,62 +156,32 @@ class Batch:
         rows = [self.together * room.most for room in rooms]
         return rows if len(rows) == 1 else [2 * each + 64 * self.together for each in rows]
 
-    def rows_in(self, room: Room, source: NoiseSource, places: NoiseSource) -> int:
-        """Rows there is room for in this release; ``places`` is the source that the batch will be spent with.
-
-        Blank places are not counted and take no spot: a table with a blank place is as one that never drew it.
-        """
-        drawn = self._drawn(places)
-        if room.deviation > 0.0 and drawn.numel() > 0 and drawn.numpy().min() < 0:
-            drawn = drawn[(drawn >= 0).any(dim=1)]
-        self._ready = drawn
-        return self.together * room.spots(len(drawn), source)
-
     @property
     def steady(self) -> bool:
         """Whether :meth:`take` does nothing but fetch rows, always from the same memory."""
         return self._front is None and isinstance(self._columns, tuple)
 
     @torch.no_grad()
-    def take(self, columns: Columns, row_at: Tensor, memory: list[Tensor] | None = None) -> tuple[Columns, Tensor]:
+    def take(self, columns: Columns, row_at: Tensor) -> tuple[Columns, Tensor]:
         """The block of the rows ``row_at``, and the weight of every row in it; see :func:`gathered`."""
-        (first, *others), weights = gathered(columns, row_at, memory)
+        (first, *others), weights = gathered(columns, row_at)
         return (first if self._front is None else self._front(first), *others), weights
 
-    @contextmanager
-    def lent(self) -> Iterator[Take]:
-        """A :meth:`take` into memory that the next block overwrites: for whoever is done with a block by then.
-
-        Fresh memory is dear: the system clears it page by page. No two releases have the same at a time. A front that
-        is applied to every block might keep what it is given: it gets none of it.
-        """
-        if self._front is not None:
-            yield self.take
-            return
-        try:
-            memory = self._memory.pop()
-        except IndexError:
-            memory = []
-        yield partial(self.take, memory=memory)
-        self._memory.append(memory)
-
-    def spend(
-        self, size: int, source: NoiseSource, take: Take | None = None, capacity: int | None = None
-    ) -> Iterator[tuple[Columns, Tensor]]:
-        """The rows at random spots in blocks of exactly ``size``, each block with the weights of its spots.
+    def spend(self, room: Room, micro_batch: int | None, source: NoiseSource) -> Iterator[tuple[Columns, Tensor]]:
+        """The sample, once: row numbers at random spots, in blocks of one size, each with the columns they are rows of.
 
         How many blocks there are, and their shape, follows from public numbers, or from a noisy count that is paid for
-        (``capacity``, from :meth:`rows_in`); spots without a row hold zeros, and weigh nothing. Matrix kernels may
-        round a row differently at another spot or in another shape, so neither may depend on other rows. A row's spot
-        does not: the spots of m drawn places are drawn from all spots without replacement, and those of any m - 1 of
-        them have the very law they would have without the last. So the row that comes or goes finds all others where
-        they are. A sample of more rows than there are spots (its chance is ``overflow`` at most) loses some of them,
-        drawn at random: then the row that comes may take the spot of another, which goes, and the sum moves by two
-        rows' shares instead of one; the accountant reads the chance in the ledger. Of a release on all places there is
-        a spot for each, and every place has its own: the one of its number.
+        (``room``); spots without a row hold -1. Matrix kernels may round a row differently at another spot or in
+        another shape, so neither may depend on other rows. A row's spot does not: the spots of m drawn places are drawn
+        from all spots without replacement, and those of any m - 1 of them have the very law they would have without the
+        last. So the row that comes or goes finds all others where they are. A sample of more rows than there are spots
+        (its chance is ``overflow`` at most) loses some of them, drawn at random: then the row that comes may take the
+        spot of another, which goes, and the sum moves by two rows' shares instead of one; the accountant reads the
+        chance in the ledger. Of a release on all places there is a spot for each, and every place has its own: the one
+        of its number.
 
-        Of a table of persons all this holds with a person for a row, and ``together`` neighbouring spots for a spot
-        (``size`` must be a multiple). Only :func:`release` calls this. ``take`` fetches rows in place of :meth:`take`.
+        Of a table of persons all this holds with a person for a row, and ``together`` neighbouring spots for a spot.
+        Only :func:`release` calls this.
         """
         if self._spent:
             raise RuntimeError(
@@ -225,25 +189,30 @@ class Batch:
                 "assumes: draw a fresh batch, or put all parts into one release"
             )
         self._spent = True
-        room = self.capacity if capacity is None else capacity
-        return self._blocks(size, max(room, 1), source, self.take if take is None else take)
+        places = source.spawn("places")
+        drawn = self._drawn(places)
+        if room.deviation > 0.0:  # a blank place is not counted, and takes no spot: as if it had never been drawn
+            drawn = drawn[(drawn >= 0).any(dim=1)]
+        wanted = max(1, room.spots(len(drawn), source.spawn("room")))
+        on_gpu = self.device.type == "cuda"  # where every block costs launches
+        size = block_size(
+            self.together * wanted, MAX_BLOCK if on_gpu and micro_batch is None else micro_batch, self.together
+        )
+        each = size // self.together
+        at = self._at_spots(drawn, each * math.ceil(wanted / each), places)
+        return ((columns, block.to(self.device)) for columns, block in self._found(torch.split(at, each)))
 
     def __reduce__(self) -> str:
         raise TypeError("a batch cannot be copied or pickled: its rows may be released only once")
 
-    def _blocks(self, size: int, room: int, source: NoiseSource, take: Take) -> Iterator[tuple[Columns, Tensor]]:
-        drawn = self._drawn(source) if self._ready is None else self._ready
-        self._ready = None
-        spots = size // self.together * math.ceil(room / size)
+    def _at_spots(self, drawn: Tensor, spots: int, source: NoiseSource) -> Tensor:
+        """The rows of each drawn place at a random spot, (spots, together); -1 where there is none."""
         if len(drawn) > spots:
             drawn = drawn[(drawn >= 0).any(dim=1)]  # a blank place must not take a spot from a row
             drawn = drawn[shuffled(len(drawn), source)[:spots]]
         at = torch.full((spots, self.together), -1)
         order = torch.arange(spots) if self._places is None else shuffled(spots, source)
-        at.index_copy_(0, order[: len(drawn)], drawn)
-        blocks = torch.split(at, size // self.together)
-        for columns, block in self._found(blocks):
-            yield take(columns, block.to(self.device))
+        return at.index_copy_(0, order[: len(drawn)], drawn)
 
     def _found(self, blocks: tuple[Tensor, ...]) -> Iterator[tuple[Columns, Tensor]]:
         """Every block of row numbers with the columns that they are rows of."""

@@ -32,8 +32,10 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from dpmac.privacy.partition import Partition
-from dpmac.privacy.world import About, Done, Paid, Summed, WorldError
+from dpmac.privacy.door import Asked
+from dpmac.privacy.ledger import Ledger
+from dpmac.privacy.world import Done, WorldError
+from dpmac.randomness import NoiseSource
 
 
 class Together:
@@ -59,38 +61,23 @@ class Together:
     def __deepcopy__(self, memo: Any) -> Together:
         return self  # a handle
 
-    def released(
-        self,
-        summed: Summed,
-        paid: Paid,
-        noted: Callable[[], None],
-        partitions: Sequence[Partition],
-        about: About,
-        limits: Sequence[float],
-    ) -> dict[str, Tensor]:
+    def released(self, asked: Asked, source: NoiseSource, ledger: Ledger) -> dict[str, Tensor]:
         self._count += 1
-        self._notes |= {"the number of releases": self._count, **about()}
-        sums, on_grid = self.everywhere(lambda: summed(True))
-        whole = torch.cat([total.reshape(-1) for total in sums])
-        liars = self._collect(whole, limits)
-        if self.leads:
-            pieces = torch.split(whole, [total.numel() for total in sums])
-            totals = [flat.view(total.shape) for flat, total in zip(pieces, sums, strict=True)]
-
-            def made() -> dict[str, Tensor]:
+        self._notes |= {"the number of releases": self._count, **asked.described()}
+        whole = self.everywhere(lambda: asked.sums(source))
+        liars = self._collect(whole, asked.most_steps())
+        answer: dict[str, Tensor] = {p.name: whole.new_empty(p.shape) for p in asked.query.partitions}
+        with self._led():
+            if self.leads:
                 if liars:
                     raise WorldError(
                         f"process {liars[0]} sent sums that no rows of its own could make: nothing was released"
                     )
-                return paid(totals, on_grid)
-
-            answer: dict[str, Tensor] = self._led(made)
-            self.spread([answer[p.name] for p in partitions])
-            return answer
-        self._led(None)
-        answer = {p.name: whole.new_empty(p.shape) for p in partitions}
-        self.spread(list(answer.values()))
-        noted()
+                ledger.append(asked.entry)
+                answer = asked.perturbed(whole, source)
+        self.spread([answer[p.name] for p in asked.query.partitions])
+        if not self.leads:
+            ledger.append(asked.entry)
         return answer
 
     def _collect(self, mine: Tensor, limits: Sequence[float]) -> list[int]:
@@ -189,14 +176,14 @@ class Together:
     def _global(self, rank: int) -> int:
         return rank if self._group is None else distributed.get_global_rank(self._group, rank)
 
-    def _led(self, work: Callable[[], Any] | None) -> Any:
-        """What the leader makes; if it cannot, everyone hears of it."""
-        done, failed = None, None
-        if work is not None:
-            try:
-                done = work()
-            except Exception as error:
-                failed = error
+    @contextmanager
+    def _led(self) -> Iterator[None]:
+        """Around what the leader alone does: if it fails, everyone hears of it."""
+        failed: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            failed = error
         flag = torch.tensor([0 if failed is None else 1])
         with self._talking():
             distributed.broadcast(flag, src=self._first, group=self._words)
@@ -204,7 +191,6 @@ class Together:
             raise failed
         if int(flag):
             raise WorldError("process 0, which keeps the ledger, could not make the release: see its own error")
-        return done
 
     def _taken(self) -> dict[str, Any]:
         notes, self._notes = self._notes, {}

@@ -6,15 +6,15 @@ Most of the time there is one (:class:`Alone`). Several are :class:`dpmac.privac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from torch import Tensor
 
-from dpmac.privacy.partition import Partition
+if TYPE_CHECKING:
+    from dpmac.privacy.door import Asked
+    from dpmac.privacy.ledger import Ledger
+    from dpmac.randomness import NoiseSource
 
-Summed = Callable[[bool], tuple[list[Tensor], bool]]  # whether others' sums are added -> sums, and whether on the grid
-Paid = Callable[[list[Tensor], bool], dict[str, Tensor]]
-About = Callable[[], dict[str, Any]]  # what is about to be released, in plain public words
 Done = TypeVar("Done")
 
 
@@ -37,21 +37,9 @@ class World(Protocol):
     def leads(self) -> bool:
         """Whether this one keeps the ledger and makes the noise."""
 
-    def released(
-        self,
-        summed: Summed,
-        paid: Paid,
-        noted: Callable[[], None],
-        partitions: Sequence[Partition],
-        about: About,
-        limits: Sequence[float],
-    ) -> dict[str, Tensor]:
-        """One release: everyone's sums made, the leader's event written and noise drawn, and its answer for everyone.
-
-        ``noted`` records the event in the ledger of a process that does not lead. What it is ``about`` must be the same
-        everywhere: the event, its partitions, the grid that sums lie on. ``limits`` has the largest number, in steps of
-        that grid, that each process' rows can bring.
-        """
+    def released(self, asked: Asked, source: NoiseSource, ledger: Ledger) -> dict[str, Tensor]:
+        """One release of several processes: everyone's sums are made, the leader's event is written and its noise
+        drawn, and everyone gets its answer. What is asked must be the same everywhere."""
 
     def everywhere(self, work: Callable[[], Done]) -> Done:
         """``work``, done by everyone; if it fails anywhere, everyone raises. In it nobody may wait for others."""
@@ -77,16 +65,8 @@ class Alone:
 
     rank, size, leads = 0, 1, True
 
-    def released(
-        self,
-        summed: Summed,
-        paid: Paid,
-        noted: Callable[[], None],  # noqa: ARG002 - nobody else keeps books
-        partitions: Sequence[Partition],  # noqa: ARG002
-        about: About,  # noqa: ARG002
-        limits: Sequence[float],  # noqa: ARG002
-    ) -> dict[str, Tensor]:
-        return paid(*summed(False))
+    def released(self, asked: Asked, source: NoiseSource, ledger: Ledger) -> dict[str, Tensor]:  # noqa: ARG002
+        raise RuntimeError("one process releases by itself: call release()")
 
     def everywhere(self, work: Callable[[], Done]) -> Done:
         return work()

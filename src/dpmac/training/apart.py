@@ -29,7 +29,7 @@ def check_step(step: Step, table: PrivateRows) -> None:
         return
     classes = not getattr(step.loss, "free_targets", True)
     made = trials(blank, classes)
-    fault = fault_of(step.bounded(), made)
+    fault = fault_of(step.bounded, made)
     if fault is None:
         _PASSED.update({kind} if kind is not None and len(_PASSED) < MOST else ())
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,18 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
-from dpmac.mac import Coordinates, Expansion, FirstOrder, Polynomial, ZStep
-from dpmac.mac.zsteps import FixedPrediction
+from dpmac.mac import Expansion, FirstOrder, Polynomial, ZStep
 from dpmac.methods import Gradients
 from dpmac.nets import ACTIVATIONS, Activation, Loss, Network
 from dpmac.nets.fronts import Front
 from dpmac.privacy import Bound, Part, Query
-from dpmac.privacy.parts import OuterPart
 from dpmac.privacy.plan import STEP
 
 _EVERYWHERE = (_global_forward_hooks, _global_forward_pre_hooks)  # of all modules of the process
 _PLAIN = (bool, int, float, str, type(None), Tensor)
-Solve = Callable[[Network, Loss, Tensor, Tensor], Coordinates]
 
 
 @dataclass(frozen=True)
@@ -42,22 +39,14 @@ class Step:
 
     def unbounded(self, x: Tensor, *targets: Tensor) -> list[Part]:
         """Each row's parts before the bound; row n depends on row n alone."""
-        return self._parts(self.zstep.solve, x, *targets)
+        inputs = x.to(self.network.dtype) if self.front is None else inputs_of(self.front, self.network, x)
+        y = targets[0].to(self.network.dtype) if targets else inputs
+        coordinates = self.zstep.solve(self.network, self.loss, inputs, y)
+        return self.expansion.parts(self.network, self.loss, coordinates)
 
-    def bounded(self) -> Callable[..., list[Part]]:
-        """What makes each row's parts, bound and all, by the way that a query will take.
-
-        What is ours does not want back what it gave, so that it can be overwritten.
-        """
-        spending = self._reads() is not None and type(self.zstep) is FixedPrediction and self.slopes_alone
-        unbounded = self._spending if spending else self.unbounded
-        return lambda *rows: self.bound.apply(unbounded(*rows))
-
-    def _spending(self, x: Tensor, *targets: Tensor) -> list[Part]:
-        """The same in less memory, for a sum that may have all of it."""
-        assert isinstance(self.zstep, FixedPrediction)
-        parts = self._parts(self.zstep.slopes, x, *targets)
-        return [part.given_up() if isinstance(part, OuterPart) else part for part in parts]
+    def bounded(self, *rows: Tensor) -> list[Part]:
+        """Each row's parts, bounded: what a query gives."""
+        return self.bound.apply(self.unbounded(*rows))
 
     @property
     def slopes_alone(self) -> bool:
@@ -69,18 +58,13 @@ class Step:
         """The precision in which the answer is wanted."""
         return self.network.dtype if self.slopes_alone else torch.float64
 
-    def _parts(self, solve: Solve, x: Tensor, *targets: Tensor) -> list[Part]:
-        inputs = x.to(self.network.dtype) if self.front is None else inputs_of(self.front, self.network, x)
-        y = targets[0].to(self.network.dtype) if targets else inputs
-        return self.expansion.parts(self.network, self.loss, solve(self.network, self.loss, inputs, y))
-
     def query(self) -> Query:
         """What a training step asks: the same query as before, as long as the scales are the same."""
         if self._asked and self._asked[0].reads is not None and self.slopes_alone:
             return self._asked[0]  # of our own bounds, frozen as they are, and shapes, which stay
         promised = self.bound.promise(self.expansion.partitions(self.network, self.loss))
         if not self._asked or self._asked[0].partitions != promised:
-            self._asked[:] = [Query(STEP, promised, self.bounded(), self._reads())]
+            self._asked[:] = [Query(STEP, promised, self.bounded, self._reads())]
         return self._asked[0]
 
     def _reads(self) -> tuple[Tensor, ...] | None:

@@ -37,7 +37,7 @@ from dpmac.training.interruptions import held_back
 from dpmac.training.rows import private_rows
 from dpmac.training.run import Record, Run
 from dpmac.training.samples import Samples
-from dpmac.training.step import Step, inputs_of, ours
+from dpmac.training.step import Step, inputs_of
 
 Evaluate = Callable[[Network], Mapping[str, float]]
 OnStep = Callable[[int, int], None]  # steps done, steps in all
@@ -204,7 +204,6 @@ class Trainer:
             divisor=self.plan.batch_size,
             micro_batch=self.micro_batch,
             dtype=step.dtype,
-            apart=step.slopes_alone and ours(self.wstep),
         )
         polynomials = step.polynomials(answer)
         course.updater.apply(polynomials)

@@ -41,31 +41,6 @@ class FixedPrediction:
             known.insert(0, slopes if self.gamma == 1 else self.gamma * slopes)
         return Coordinates((x, *values), Targets(values, errors, self.gamma, y), tuple(us), tuple(known))
 
-    @torch.no_grad()
-    def slopes(self, network: Network, loss: Loss, x: Tensor, y: Tensor) -> Coordinates:
-        """What :meth:`solve` finds, for an expansion that asks for inputs and slopes alone: there are no others.
-
-        The sweep then overwrites what it has no more use for, which a CPU's caches thank it for.
-        """
-        stages, u = network.stages, x
-        inputs: list[Tensor] = [x]
-        before: list[Tensor] = []  # of every stage but the last: values where f' is a function of them, or u
-        for stage in stages[:-1]:
-            u = stage.pre_activation(inputs[-1])
-            there = stage.activation.in_place
-            inputs.append(stage.activation.f(u) if there is None else there.value(u, u))
-            before.append(u)
-        u = stages[-1].pre_activation(inputs[-1])
-        slopes = loss.slope(u, y)
-        found = [slopes if loss.weight == 1 else slopes.mul_(loss.weight)]
-        for k in range(len(stages) - 2, -1, -1):
-            error = stages[k + 1].back(found[0], inputs[k + 1])
-            act, there = stages[k].activation, stages[k].activation.in_place
-            found.insert(0, act.back(error, before[k]) if there is None else there.back(error, before[k], error))
-        if self.gamma != 1:
-            found[:-1] = [self.gamma * slope for slope in found[:-1]]
-        return Coordinates(tuple(inputs), (), None, tuple(found))
-
 
 @dataclass(frozen=True)
 class Targets(Sequence[Tensor]):

@@ -104,13 +104,7 @@ class WeightLayer(Layer):
         self.bias.copy_(matrix[:, -1])
 
     def write_gradient(self, matrix: Tensor) -> None:
-        """Set the gradients from such a matrix, for a torch optimiser; or, without a copy where precisions agree, from
-        a vector of its numbers with the last column behind the others."""
-        if matrix.dim() == 1:
-            weights = self.weight.numel()
-            self.weight.grad = matrix[:weights].view(self.weight.shape).to(self.weight.dtype)
-            self.bias.grad = matrix[weights:].to(self.bias.dtype)
-            return
+        """Set the gradients from such a matrix, for a torch optimiser."""
         self.weight.grad = torch.empty_like(self.weight).copy_(matrix[:, :-1].reshape(self.weight.shape))
         self.bias.grad = torch.empty_like(self.bias).copy_(matrix[:, -1])
 

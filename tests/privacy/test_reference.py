@@ -1,0 +1,77 @@
+"""The fast path against the reference, for every asker there is: the same ledger, and the same answer but for rounding.
+
+A change to either is noticed: the tests at the end break one of them and look.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from askers import ASKERS, Asked
+
+from dpmac.privacy import Ledger, PoissonSampler, PrivateRows, release
+from dpmac.privacy import reference
+from dpmac.privacy.bounds import SLACK
+from dpmac.privacy.chunks import SINGLE_ROOM
+from dpmac.privacy.noise import Grid
+from dpmac.privacy.query import Query
+from dpmac.randomness import SeededNoise
+
+SIGMA, SEED = 0.7, 5
+
+
+def askable(name: str) -> Asked:
+    asked = ASKERS[name]()
+    if any(p.scale is None or math.isinf(p.scale) for p in asked.query.partitions):
+        pytest.skip("without a bound there is no private release")
+    return asked
+
+
+def both(query: Query, columns: tuple[torch.Tensor, ...], rate: float = 1.0, fast: Query | None = None):
+    """What the package and the reference release of the same sample with the same noise, and their ledgers."""
+    n = len(columns[0])
+    table, books = PrivateRows(*columns), (Ledger(), Ledger())
+    sampler = PoissonSampler(n, rate, SeededNoise(SEED, "/sample"))
+    batch = table.everything() if rate == 1 else table.sample(sampler)
+    places = range(n) if rate == 1 else reference.poisson(n, rate, SeededNoise(SEED, "/sample"))
+    how = {"noise_multiplier": SIGMA, "divisor": 3.0}
+    quick = release(batch, fast or query, source=SeededNoise(SEED), ledger=books[0], **how)
+    rows = [tuple(column[place] for column in columns) for place in range(n)]
+    slow = reference.release(
+        rows, places, query, sample_rate=rate, source=SeededNoise(SEED), ledger=books[1], **how
+    )
+    return quick, slow, books
+
+
+def difference(query: Query, quick, slow) -> float:
+    """The distance of the two answers in scales."""
+    pairs = [(quick[p.name].double() - slow[p.name]) * 3.0 / p.scale for p in query.partitions]
+    return math.sqrt(sum(float(d.square().sum()) for d in pairs))
+
+
+def set_aside(query: Query, rows: int) -> float:
+    """What rounding may come to, in scales: half a grid step for each coordinate of each row and of the block, and what
+    the bounds leave for sums (once over, for this is one sum and not two neighbours')."""
+    size = sum(math.prod(p.shape) for p in query.partitions)
+    grid = Grid.of(SIGMA, query.partitions, rows=rows)
+    return (rows + 1) / 2 * math.sqrt(size) * grid.step + rows * (SLACK + SINGLE_ROOM * 1e-2)
+
+
+@pytest.mark.parametrize("name", ASKERS)
+def test_the_package_releases_what_the_reference_does(name):
+    asked = askable(name)
+    quick, slow, (mine, theirs) = both(asked.query, asked.columns)
+    assert mine.entries == theirs.entries
+    assert list(quick) == list(slow)
+    assert difference(asked.query, quick, slow) <= 1e-3
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.4])
+def test_a_sample_is_the_reference_s_sample(rate):
+    asked = ASKERS["step, bound joint"]()
+    quick, slow, (mine, theirs) = both(asked.query, asked.columns, rate)
+    (entry,), (other,) = mine.entries, theirs.entries
+    assert (entry.mechanism().sample_rate, entry.scales) == (other.mechanism().sample_rate, other.scales)
+    assert difference(asked.query, quick, slow) <= 1e-3
