@@ -16,13 +16,13 @@ from typing import Any
 import step_cost
 import torch
 
+from dpmac.bounds.clipping import JointClip
+from dpmac.kernels import rounded as rounded_room
+from dpmac.kernels.outer import OuterPart
 from dpmac.mac.wsteps.optimizer import OptimizerUpdater
 from dpmac.mac.zsteps import FixedPrediction
 from dpmac.privacy import PrivateRows, door, sampling
-from dpmac.privacy.bounds import JointClip
 from dpmac.privacy.ledger import Ledger
-from dpmac.privacy.parts import OuterPart
-from dpmac.randomness import rounded as rounded_room
 
 ROOMS: dict[str, tuple[Any, str]] = {
     "drawing the sample": (PrivateRows, "sample"),

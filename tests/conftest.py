@@ -77,7 +77,7 @@ def _problem(network: Network, loss_name: str, rows: int, draw: SeededNoise) -> 
 @pytest.fixture(autouse=True)
 def no_table_was_fitted_before() -> None:
     """Tests share a process and rows: none is warned of what another has fitted, or handed out."""
-    for name in ("dpmac.estimators.warning", "dpmac.privacy.outputs"):  # not imported here: most tests need neither
+    for name in ("dpmac.estimators.warning", "dpmac.extensions.outputs"):  # not imported here: most tests need neither
         if name in sys.modules:
             sys.modules[name].forget()
 

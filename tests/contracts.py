@@ -16,13 +16,14 @@ from torch.func import grad, vjp
 
 from askers import ASKERS, EXPANSIONS, ROWS, convolutional, dense, labels, numbers
 from curvatures import assert_curvature_is_autograds
+from dpmac.bounds.clipping import joint_norms
 from dpmac.mac import Z_STEPS, FixedPrediction
 from dpmac.mac.coordinates import Coordinates, problems_of
 from dpmac.nets import loss
 from dpmac.nets.fronts import FRONTS, load_front, save_front
 from dpmac.nets.layers import LAYERS, WeightLayer
 from dpmac.privacy import BOUNDS, DensePart, GramPart, OuterPart, Partition, PositionPart
-from dpmac.privacy.bounds import SLACK, joint_norms
+from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 
 OUTRAGES = (0.0, 1e30, -1e-30, math.inf, math.nan)

@@ -1,4 +1,4 @@
-"""Threads that talk as processes do: torch.distributed's part that :mod:`dpmac.privacy.together` uses, in memory."""
+"""Threads that talk as processes do: torch.distributed's part that :mod:`dpmac.extensions.processes` uses, in memory."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from dpmac.privacy import together
-from dpmac.privacy.together import Together
+from dpmac.extensions import processes as together
+from dpmac.extensions.processes import Together
 
 PATIENCE = 20.0  # seconds that a thread waits for the others
 

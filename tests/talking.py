@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dpmac.privacy.world import WorldError
+from dpmac.extensions.world import WorldError
 
 PATIENCE = 10.0  # seconds after which a test has failed
 

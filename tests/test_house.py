@@ -110,7 +110,7 @@ def illegal_draws(name, tree):
 def test_no_module_but_the_noise_source_draws():
     assert len(MODULES) > 60
     drawing = {name_of(path) for path in MODULES if illegal_draws(name_of(path), tree_of(path))}
-    assert drawing == {"randomness/sources.py", "randomness/streams.py"}  # a seed, or keys of the operating system
+    assert drawing == {"randomness/sources.py", "kernels/streams.py"}  # a seed, or keys of the operating system
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_every_piece_takes_part_in_some_query(private):
         assert there - helpers - {f"{room}/base.py"} <= modules
     for module in (
         *("mac/expansions.py", "mac/second_order.py", "analytic/projected.py", "methods/dpsgd.py"),
-        *("privacy/bounds.py", "privacy/adaptive.py", "privacy/parts.py", "privacy/positions.py"),
+        *("bounds/clipping.py", "bounds/adaptive.py", "privacy/parts.py", "kernels/positions.py"),
         *("methods/pca.py", "methods/closed_form.py", "methods/ridge.py", "methods/histogram.py"),
         *("training/step.py", "nets/losses.py", "nets/activations.py"),
     ):
@@ -260,7 +260,7 @@ def test_a_watched_run_draws_and_sums_only_where_it_may(zstep, source):
     with Watch(32) as watch:
         trainer.fit(problem.x, problem.y)
     assert watch.draws <= {"randomness/sources.py"}
-    assert watch.sums == {"privacy/chunks.py"}  # Part.total, which only the release calls
+    assert watch.sums == {"kernels/chunks.py"}  # Part.total, which only the release calls
 
 
 def test_the_watch_would_catch_a_leak():

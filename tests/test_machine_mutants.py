@@ -82,7 +82,7 @@ def test_nothing_is_changed_that_is_not_code():
 
 
 def test_a_mutant_is_one_change_that_compiles_and_lines_stay_where_they_are():
-    source = read("privacy/witness.py")
+    source = read("extensions/rollback_guard.py")
     made = list(mutations(source))
     assert len(made) > 20
     for mutation in made:
@@ -96,7 +96,7 @@ def test_a_mutant_is_one_change_that_compiles_and_lines_stay_where_they_are():
 
 
 def test_names_are_unique_and_stay_when_lines_are_added_above_and_around():
-    source = read("privacy/witness.py")
+    source = read("extensions/rollback_guard.py")
     names = [mutation.name for mutation in mutations(source)]
     assert max(Counter(names).values()) == 1
     more = "\n\n\n# a line\n\n\ndef other():\n    pass\n\n\ndef "

@@ -61,8 +61,8 @@ def test_a_function_that_is_loaded_gets_the_bug_in_place(tmp_path):
 
 def test_a_bug_outside_functions_is_not_for_code_that_is_loaded(tmp_path):
     text = tmp_path / "chain.py"
-    text.write_text(read("privacy/chain.py").text.replace("_DIGITS = 12", "_DIGITS = 13"))
-    assert not put_in(Job("dpmac.privacy.chain", str(text), ()), functions())
+    text.write_text(read("extensions/ledger_file.py").text.replace("_DIGITS = 12", "_DIGITS = 13"))
+    assert not put_in(Job("dpmac.extensions.ledger_file", str(text), ()), functions())
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_the_map_knows_lines_and_after_a_change_functions(tmp_path, monkeypatch)
 
 
 def test_quick_tests_and_those_that_have_noticed_before_come_first():
-    mutation = next(mutations(Source("privacy/chain.py", "x = a < b\n")))
+    mutation = next(mutations(Source("extensions/ledger_file.py", "x = a < b\n")))
     seconds = {"a.py::slow": 9.0, "a.py::quick[1]": 1.0, "a.py::quick[2]": 1.0, "b.py::c": 1.2, "test_chain.py::d": 2.0}
     known = Coverage(seconds=seconds)
     order = ordered(mutation, seconds, known, ["a.py::slow"])
@@ -140,7 +140,7 @@ def test_quick_tests_and_those_that_have_noticed_before_come_first():
 
 
 def test_what_tests_share_is_counted_once():
-    mutation = next(mutations(Source("privacy/chain.py", "x = a < b\n")))
+    mutation = next(mutations(Source("extensions/ledger_file.py", "x = a < b\n")))
     seconds = dict.fromkeys(("a.py::a", "a.py::b", "b.py::c"), 1.0)
     known = Coverage(seconds=seconds, needs={"a.py::a": ["model"], "a.py::b": ["model"]}, setups={"model": 5.0})
     order = ordered(mutation, seconds, known, [])
@@ -165,7 +165,7 @@ def test_a_verdict_holds_until_the_function_or_the_tests_change(tmp_path):
 
 
 def test_the_score_leaves_out_what_is_explained_and_the_page_says_all(tmp_path, monkeypatch):
-    made = list(mutations(Source("privacy/chain.py", TEXT)))[:4]
+    made = list(mutations(Source("extensions/ledger_file.py", TEXT)))[:4]
     states = ("killed", "survived", "uncovered", "survived")
     known = [(each, Verdict(each.name, state, "", "")) for each, state in zip(made, states, strict=True)]
     explained = tmp_path / "ledger.json"
@@ -175,7 +175,7 @@ def test_the_score_leaves_out_what_is_explained_and_the_page_says_all(tmp_path, 
     assert [len(each) for each in (found.killed, found.alive, found.uncovered, found.explained)] == [1, 1, 1, 1]
     assert found.words() == "33.3 %"
     assert Score().words() == "-"
-    write_page({"privacy/chain.py": found}, tmp_path / "page.md")
+    write_page({"extensions/ledger_file.py": found}, tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text()
     assert "| ledger | 4 | 1 | 1 | 1 | 1 | 0 | 33.3 % |" in page
     assert "It only changes the speed." in page

@@ -17,7 +17,7 @@ from walking import MODULES, calls, name_of, tree_of
 
 WRITERS = {"write_text", "write_bytes", "touch", "mkstemp", "NamedTemporaryFile", "to_csv", "save_file", "tofile"}
 LOOKED_AT = {
-    ("privacy/chain.py", "open"),  # the ledger: made and appended to where its user says that it is
+    ("extensions/ledger_file.py", "open"),  # the ledger: made and appended to where its user says that it is
     ("cli/places.py", "open"),  # may the ledger be appended to? Nothing is written
     ("training/alone.py", "open"),  # a folder, to lock it
 }

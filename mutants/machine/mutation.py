@@ -85,7 +85,7 @@ class Mutation:
 
 
 def module_of(file: str) -> str:
-    """``dpmac.privacy.chain`` of ``privacy/chain.py``."""
+    """``dpmac.extensions.ledger_file`` of ``extensions/ledger_file.py``."""
     return ".".join(["dpmac", *file.removesuffix(".py").removesuffix("/__init__").split("/")])
 
 

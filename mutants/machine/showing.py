@@ -24,7 +24,7 @@ changes nothing that matters: then it is explained below, in one sentence. (The 
 could make are [another table](mutants.md).)
 
     make mutate                                             # all of them; a stopped run goes on where it was
-    python -m mutants.machine run --files privacy/chain.py  # one file, or a group: --files ledger
+    python -m mutants.machine run --files extensions/ledger_file.py  # one file, or a group: --files ledger
     python -m mutants.machine show --files ledger           # what survived, with the line that changes
 
 The score is killed / (all - explained). What stands here was written by

@@ -10,17 +10,28 @@ from mutants.mutant import PACKAGE, ROOT
 
 # Files are under src/dpmac. What docs/guarantee.md lists and no group names is of the group "argument".
 _NAMED = {
-    "ledger": ("privacy/ledger.py", "privacy/entry.py", "privacy/chain.py", "privacy/witness.py", "files.py"),
+    "ledger": (
+        "privacy/ledger.py",
+        "privacy/entry.py",
+        "extensions/ledger_file.py",
+        "extensions/rollback_guard.py",
+        "files.py",
+    ),
     "account": (
-        *("privacy/accounting.py", "privacy/losses.py", "privacy/plan.py", "privacy/search.py"),
+        *("privacy/accounting.py", "kernels/losses.py", "privacy/plan.py", "kernels/search.py"),
         *("privacy/statement.py", "checks.py"),
     ),
     "provenance": (
-        *("privacy/origin.py", "privacy/contents.py", "privacy/outputs.py", "privacy/mixing.py"),
+        *(
+            "extensions/provenance.py",
+            "extensions/contents.py",
+            "extensions/outputs.py",
+            "extensions/row_independence.py",
+        ),
         *("estimators/stages.py", "training/learned.py", "saving/states.py"),
     ),
     "processes": (
-        *("privacy/world.py", "privacy/together.py", "training/distributed.py", "training/apart.py"),
+        *("extensions/world.py", "extensions/processes.py", "training/distributed.py", "training/apart.py"),
         "training/following.py",
     ),
     "training": ("training/step.py", "training/checkpoint.py", "training/course.py", "training/afterwards.py"),
@@ -35,7 +46,7 @@ _NAMED = {
 }
 
 # Code that runs on a GPU alone, which these tests do not have: it has tests of its own for such a machine.
-NOT_HERE = ("randomness/kernel.py", "privacy/recording.py")
+NOT_HERE = ("kernels/kernel.py", "kernels/recording.py")
 
 
 def listed() -> list[str]:

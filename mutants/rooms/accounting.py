@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 ACCOUNTING, OVERFLOW = "tests/privacy/test_accounting.py", "tests/privacy/test_overflow.py"
-LOSSES = "tests/privacy/test_losses.py"
+LOSSES = "tests/kernels/test_losses.py"
 PLAN = "tests/privacy/test_plan.py"
 
 MUTANTS = (
@@ -76,7 +76,7 @@ MUTANTS = (
         "gaussians-add-wrongly",
         "Plain Gaussian releases are composed as if each were made once.",
         "The count is a field that older code did not have.",
-        "privacy/losses.py",
+        "kernels/losses.py",
         "math.fsum(m.count / m.noise_multiplier**2 for m in plain)",
         "math.fsum(1 / m.noise_multiplier**2 for m in plain)",
         (f"{LOSSES}::test_plain_gaussians_are_one",),
@@ -85,7 +85,7 @@ MUTANTS = (
         "composition-loses-the-rest",
         "Composed twice over, what the square root leaves over is dropped.",
         "divmod's second result is easily forgotten.",
-        "privacy/losses.py",
+        "kernels/losses.py",
         "return many.compose(step.self_compose(rest)) if rest else many",
         "return many",
         (f"{LOSSES}::test_composing_twice_over_is_composing",),
@@ -94,20 +94,20 @@ MUTANTS = (
         "optimistic-grid",
         "Losses are rounded down to the grid, so the epsilon is a lower bound.",
         "The optimistic estimate is one keyword away, and nearer to the truth.",
-        "privacy/losses.py",
+        "kernels/losses.py",
         "step = one_step(m.noise_multiplier, value_discretization_interval=h, sampling_prob=m.sample_rate)",
         "step = library.from_gaussian_mechanism(\n                m.noise_multiplier, pessimistic_estimate=False, "
         "value_discretization_interval=h, sampling_prob=m.sample_rate\n            )",
-        ("tests/privacy/test_losses.py::test_a_multiple_of_the_default_interval_is_never_below_it_and_stays_close",),
+        ("tests/kernels/test_losses.py::test_a_multiple_of_the_default_interval_is_never_below_it_and_stays_close",),
     ),
     Mutant(
         "search-from-below",
         "A calibration answers with the noise just below the budget's, which costs a little too much.",
         "Both ends are within the tolerance, and the lower one looks thriftier.",
-        "privacy/search.py",
+        "kernels/search.py",
         "return math.exp(under.u), slope",
         "return math.exp(under.u - tolerance), slope",
-        ("tests/privacy/test_noise_search.py::test_the_least_is_found_from_anywhere_over_any_slope_and_any_jump",),
+        ("tests/kernels/test_noise_search.py::test_the_least_is_found_from_anywhere_over_any_slope_and_any_jump",),
     ),
     Mutant(
         "calibration-unchecked",

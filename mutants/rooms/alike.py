@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-ALIKE, WIDE = "tests/privacy/test_alike.py", "tests/privacy/test_wide_sums.py"
+ALIKE, WIDE = "tests/privacy/test_alike.py", "tests/kernels/test_wide_sums.py"
 JOINT = f"{ALIKE}::test_joint_norms_are_those_of_parts_asked_one_by_one"
 LENGTHS = f"{ALIKE}::test_lengths_are_the_same_and_never_below_the_true_ones"
 NOT_FINITE = f"{ALIKE}::test_what_is_not_finite_shows_and_a_factor_of_0_hides_it"
@@ -14,7 +14,7 @@ MUTANTS = (
         "groups-too-long",
         "More chunks are added up in single precision than the rounding that is counted allows.",
         "What a chunk's own product rounds by is forgotten.",
-        "privacy/chunks.py",
+        "kernels/chunks.py",
         "((_UNITS - 2 * chunk**2) // chunk)",
         "(_UNITS // chunk)",
         (f"{WIDE}::test_a_group_has_as_many_chunks_as_the_rounding_that_is_counted_allows",),
@@ -23,7 +23,7 @@ MUTANTS = (
         "groups-added-in-single",
         "Groups of chunks are added up in single precision, too, whose rounding nobody counts.",
         "One kind of number is quicker than two.",
-        "privacy/chunks.py",
+        "kernels/chunks.py",
         "many = on_gpu or left.shape[0] > chunk * group_of(chunk)",
         "many = on_gpu",
         (f"{WIDE}::test_a_sum_in_single_precision_is_of_one_group",),
@@ -32,7 +32,7 @@ MUTANTS = (
         "persons-cut-in-two",
         "Chunks have one length whoever stands in them: a person in two of them changes the rounding of both.",
         "Rows are rows.",
-        "privacy/chunks.py",
+        "kernels/chunks.py",
         "even if rest == 0 and even > 0 and even % together == 0 else CHUNK",
         "even if rest == 0 and even > 0 else CHUNK",
         (f"{WIDE}::test_no_person_is_cut_in_two",),

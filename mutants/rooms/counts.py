@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-ROOM, LENT = "tests/privacy/test_room.py", "tests/privacy/test_lent.py"
+ROOM, LENT = "tests/kernels/test_room.py", "tests/privacy/test_lent.py"
 MECHANISM = f"{ROOM}::test_the_count_and_the_sums_together_are_the_mechanism_of_the_ledger"
 CHANCE = f"{ROOM}::test_the_chance_of_no_room_is_that_of_the_ledger"
 
@@ -13,7 +13,7 @@ MUTANTS = (
         "count-without-noise",
         "Spots follow from the number of rows that were drawn, without noise: kernels round by shape.",
         "It is shown to nobody.",
-        "privacy/room.py",
+        "kernels/padding.py",
         "noisy = count * self._steps + int(noise[0])",
         "noisy = count * self._steps",
         (f"{ROOM}::test_the_noise_on_the_count_has_its_deviation",),
@@ -23,7 +23,7 @@ MUTANTS = (
         "count-for-free",
         "The noise on the sums is no wider where there is a count beside them.",
         "A count is only one number, and its noise is wide.",
-        "privacy/room.py",
+        "kernels/padding.py",
         "return 1.0 if self.deviation == 0.0 else _UP / math.sqrt(1.0 - RATIO**-2)",
         "return 1.0",
         (MECHANISM,),
@@ -41,7 +41,7 @@ MUTANTS = (
         "count-with-half-its-noise",
         "A row adds twice as many steps to the count as its noise is for.",
         "Sensitivity 1 or 2: a factor of 2 on the wrong side.",
-        "privacy/room.py",
+        "kernels/padding.py",
         "return math.floor(2.0**_BITS / self.deviation)",
         "return math.ceil(2.0 * 2.0**_BITS / self.deviation)",
         (MECHANISM,),
@@ -50,7 +50,7 @@ MUTANTS = (
         "no-margin-for-the-noise",
         "The noisy count has no margin: in half of all samples rows are cut, and the ledger says hardly ever.",
         "The noise is 0 on average.",
-        "privacy/room.py",
+        "kernels/padding.py",
         "math.ceil(-float(ndtri(self.chance)) * 2.0**_BITS)",
         "0",
         (CHANCE,),
@@ -59,7 +59,7 @@ MUTANTS = (
         "chance-of-no-room-twice",
         "The noise may leave no room with the whole chance in the ledger, and so may the sample.",
         "Each is rare enough.",
-        "privacy/room.py",
+        "kernels/padding.py",
         "half = overflow / 2\n",
         "half = overflow\n",
         (CHANCE,),
@@ -87,7 +87,7 @@ MUTANTS = (
         "spots-for-what-was-drawn",
         "Without a count there are as many spots as rows were drawn, which is private: kernels round by shape.",
         "No memory is wasted.",
-        "privacy/room.py",
+        "kernels/padding.py",
         "            return self.most\n",
         "            return max(1, count)\n",
         (f"{ROOM}::test_nothing_is_counted_without_noise_on_all_rows_or_on_a_gpu",),

@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 DOOR, QUERY = "tests/privacy/test_door.py", "tests/privacy/test_query.py"
 FRESH = "tests/training/test_fresh_samples.py"
-RECORDING = "tests/privacy/test_recording.py"
+RECORDING = "tests/kernels/test_recording.py"
 
 MUTANTS = (
     Mutant(
@@ -150,13 +150,13 @@ MUTANTS = (
         "privacy/door.py",
         "norms.reshape(-1, together).sum(dim=1)",
         "norms.reshape(-1, together).amax(dim=1)",
-        ("tests/privacy/test_groups.py::test_the_door_checks_the_sum_over_a_person",),
+        ("tests/extensions/test_groups.py::test_the_door_checks_the_sum_over_a_person",),
     ),
     Mutant(
         "replays-not-checked",
         "A recorded step says that its rows keep the promise, whatever they do.",
         "It did when it was recorded.",
-        "privacy/recording.py",
+        "kernels/recording.py",
         "return [total.clone() for total in totals], kept.clone()",
         "return [total.clone() for total in totals], torch.tensor(True)",
         ("tests/privacy/test_every_block.py::test_what_a_replayed_block_finds_of_its_promise_is_handed_on",),
@@ -165,7 +165,7 @@ MUTANTS = (
         "replays-share-memory",
         "Two recorded releases have their sums in the same memory: the second writes over the first, noise and all.",
         "A copy less.",
-        "privacy/recording.py",
+        "kernels/recording.py",
         "return [total.clone() for total in totals], kept.clone()",
         "return totals, kept.clone()",
         (f"{RECORDING}::test_a_replay_gives_what_the_work_gives_in_memory_of_its_own",),
@@ -174,7 +174,7 @@ MUTANTS = (
         "recording-of-other-memory",
         "A step that was recorded for one table or network is replayed for another.",
         "Shapes are the same.",
-        "privacy/recording.py",
+        "kernels/recording.py",
         "return tensor.data_ptr(), *_form(tensor)",
         "return _form(tensor)",
         (f"{RECORDING}::test_memory_that_moved_is_recorded_anew",),

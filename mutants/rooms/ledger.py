@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-LEDGER, CHAIN = "tests/privacy/test_ledger.py", "tests/privacy/test_chain.py"
-BEGINS = "tests/privacy/test_file_begins_with_a_release.py"
-OVERFLOW, DISK = "tests/privacy/test_overflow.py", "tests/privacy/test_on_the_disk.py"
+LEDGER, CHAIN = "tests/privacy/test_ledger.py", "tests/extensions/test_chain.py"
+BEGINS = "tests/extensions/test_file_begins_with_a_release.py"
+OVERFLOW, DISK = "tests/privacy/test_overflow.py", "tests/extensions/test_on_the_disk.py"
 
 MUTANTS = (
     Mutant(
@@ -22,7 +22,7 @@ MUTANTS = (
         "line-not-synced",
         "A line is handed to the system and not waited for: a power cut loses a payment whose result was used.",
         "fsync is slow, and every test passes without it.",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         "_write_all(handle, text)\n                os.fsync(handle.fileno())",
         "_write_all(handle, text)",
         (f"{DISK}::test_a_line_is_waited_for_before_the_header_counts_it",),
@@ -31,7 +31,7 @@ MUTANTS = (
         "header-not-renewed",
         "The header's count is not renewed, so a file that was cut looks whole.",
         "The count can be computed, so why keep it?",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         "replace(self.header, entries=len(self.heads) - 1, head=self.heads[-1]).line()",
         "self.header.line()",
         (f"{CHAIN}::test_lines_that_are_cut_moved_doubled_or_dropped_are_noticed",),
@@ -40,7 +40,7 @@ MUTANTS = (
         "cut-file-accepted",
         "A ledger from which the last releases were cut off loads as if they had never been.",
         "A missing line looks like the torn one of a crash.",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         "if len(lines) < header.entries:",
         "if not lines and header.entries:",
         (f"{DISK}::test_a_ledger_that_was_cut_is_noticed_where_nothing_else_knows_of_it",),
@@ -49,25 +49,25 @@ MUTANTS = (
         "old-copy-put-back",
         "An older copy of a ledger, put back whole, loads as if nothing had been spent since.",
         "Its chain is whole.",
-        "privacy/witness.py",
+        "extensions/rollback_guard.py",
         "if count >= len(heads):",
         "if count < 0:",
-        ("tests/privacy/test_witness.py::test_an_older_copy_is_refused_and_the_error_says_what_to_do",),
+        ("tests/extensions/test_witness.py::test_an_older_copy_is_refused_and_the_error_says_what_to_do",),
     ),
     Mutant(
         "gone-ledger-begun-anew",
         "Where a ledger with releases has gone, a new one begins at nothing.",
         "There is no file.",
-        "privacy/witness.py",
+        "extensions/rollback_guard.py",
         'if seen is not None and int(seen["entries"]):',
         "if False:",
-        ("tests/privacy/test_witness.py::test_a_ledger_that_is_gone_is_not_begun_anew",),
+        ("tests/extensions/test_witness.py::test_a_ledger_that_is_gone_is_not_begun_anew",),
     ),
     Mutant(
         "links-without-chain",
         "A line's digest is of itself alone: lines can be taken out or moved.",
         "A checksum is the usual thing.",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         'return hashlib.sha256(f"{before}\\n{plain}".encode()).hexdigest()',
         "return hashlib.sha256(plain.encode()).hexdigest()",
         (f"{CHAIN}::test_lines_that_are_cut_moved_doubled_or_dropped_are_noticed",),
@@ -76,7 +76,7 @@ MUTANTS = (
         "chain-not-compared",
         "The digests are computed on loading, and not compared.",
         "An if that was commented out to load an old file.",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         'if line.get("chain") != head:',
         'if line.get("chain") is None:',
         (f"{DISK}::test_an_edit_of_a_line_that_the_header_does_not_count_yet_is_noticed",),
@@ -85,7 +85,7 @@ MUTANTS = (
         "last-line-lost",
         "A last line that lacks only its newline is dropped, though its release went out.",
         "Text files end with a newline, and what comes after the last one is rubbish.",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         'return line if old or line.get("chain") == _digest(head, plain) else None',
         "return None",
         (f"{LEDGER}::test_a_missing_last_newline_loses_no_payment",),
@@ -94,7 +94,7 @@ MUTANTS = (
         "ledger-overwritten",
         "A new ledger begins at an old one's path.",
         "Whoever makes a file may write it.",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         "        if _held(path):\n",
         "        if False:\n",
         (f"{LEDGER}::test_an_old_file_is_never_overwritten",),
@@ -103,7 +103,7 @@ MUTANTS = (
         "first-line-over-anothers",
         "Of two that begin one ledger, the second writes over the first one's releases.",
         "A file that was not there when it was looked for is not there now.",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         "if size != self._size or not",
         "if (size != self._size and self.begun) or not",
         (f"{BEGINS}::test_of_two_that_begin_the_same_file_the_second_is_refused_and_the_firsts_payment_stays",),
@@ -112,7 +112,7 @@ MUTANTS = (
         "replaced-file-written-to",
         "A file that was replaced while its lock was waited for takes a payment that nobody will read.",
         "The lock was held, was it not?",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         " or not os.path.samestat(os.fstat(opened), os.stat(self.path))",
         "",
         (f"{BEGINS}::test_a_file_that_was_replaced_while_its_lock_was_waited_for_is_not_written_to",),
@@ -121,7 +121,7 @@ MUTANTS = (
         "renewed-without-a-lock",
         "A ledger of version 0.1 is renewed while another process writes to it, whose line is then lost.",
         "It is only read, and replaced as a whole.",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         "        with self._alone():\n            _, lines",
         "        if True:\n            _, lines",
         (f"{BEGINS}::test_a_file_is_not_renewed_while_another_process_writes_to_it",),
@@ -193,7 +193,7 @@ MUTANTS = (
         "two-writers",
         "Two processes append to one ledger, each without the other's releases.",
         "Appending to a file needs no look at it.",
-        "privacy/chain.py",
+        "extensions/ledger_file.py",
         "if size != self._size or not",
         "if not",
         (f"{LEDGER}::test_a_ledger_has_one_writer",),

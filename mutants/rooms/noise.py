@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 DOOR, NOISE = "tests/privacy/test_door.py", "tests/privacy/test_noise.py"
-ROUNDED = "tests/randomness/test_rounded.py"
+ROUNDED = "tests/kernels/test_rounded.py"
 ECHO = "tests/privacy/test_no_echo.py::test_a_release_has_no_echo"
 
 MUTANTS = (
@@ -119,16 +119,16 @@ MUTANTS = (
         "doubts-left-open",
         "Where doubles do not decide a draw's rounding, their guess is taken.",
         "One draw in a million.",
-        "randomness/rounded.py",
+        "kernels/rounded.py",
         "if -room < least and most < room:",
         "if -1.0 < least and most < 1.0:",
-        ("tests/randomness/test_rounded.py::test_where_many_are_open_no_number_is_one_that_its_words_rule_out",),
+        ("tests/kernels/test_rounded.py::test_where_many_are_open_no_number_is_one_that_its_words_rule_out",),
     ),
     Mutant(
         "doubts-left-open-one-by-one",
         "The same for a few draws that are made one by one.",
         "A quick way beside the plain one.",
-        "randomness/rounded.py",
+        "kernels/rounded.py",
         "        found += looked_at(lead, turn, bits) or decided(lead, turn, bits, stream)\n",
         "        u, angle = (lead & LOW_63) * 2.0**-63 + 2.0**-64, turn * (math.pi * 2.0**-63)\n"
         "        radius = 2.0**bits * math.sqrt(-2.0 * math.log(u))\n"
@@ -139,7 +139,7 @@ MUTANTS = (
         "rounding-of-doubles-trusted",
         "The error of logarithm, cosine and sine is taken to be 0.",
         "Doubles are exact enough.",
-        "randomness/rounded.py",
+        "kernels/rounded.py",
         "OF_RADIUS = 2.0**-48",
         "OF_RADIUS = 0.0",
         (f"{ROUNDED}::test_the_bound_holds_against_long_doubles_with_all_further_digits_0_or_1",),
@@ -148,18 +148,18 @@ MUTANTS = (
         "tails-cut-off",
         "No draw is further out than 6 deviations: what is there has no noise at all to hide in.",
         "Outliers hurt training.",
-        "randomness/gaussian.py",
+        "kernels/gaussian.py",
         "radii.log_().mul_(-2.0 * scale**2).sqrt_()",
         "radii.log_().mul_(-2.0 * scale**2).sqrt_().clamp_(max=6.0 * scale)",
-        ("tests/randomness/test_rounded.py::test_the_bound_holds_against_mpmath_at_the_edges",),
+        ("tests/kernels/test_rounded.py::test_the_bound_holds_against_mpmath_at_the_edges",),
     ),
     Mutant(
         "digits-drawn-once-for-both",
         "The further digits of a radius serve its angle, too.",
         "They are random.",
-        "randomness/exact.py",
+        "kernels/exact.py",
         "lead, turn = (number << more | _digits(stream, more) for number in (lead, turn))",
         "fresh = _digits(stream, more)\n        lead, turn = (number << more | fresh for number in (lead, turn))",
-        ("tests/randomness/test_exact.py::test_digits_are_drawn_until_a_product_leaves_its_half",),
+        ("tests/kernels/test_exact.py::test_digits_are_drawn_until_a_product_leaves_its_half",),
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-PARTS, POSITIONS = "tests/privacy/test_parts.py", "tests/privacy/test_positions.py"
-SINGLE, SHAPES = "tests/privacy/test_single_sums.py", "tests/privacy/test_parts_shapes.py"
+PARTS, POSITIONS = "tests/privacy/test_parts.py", "tests/kernels/test_positions.py"
+SINGLE, SHAPES = "tests/kernels/test_single_sums.py", "tests/privacy/test_parts_shapes.py"
 
 MUTANTS = (
     Mutant(
@@ -15,7 +15,7 @@ MUTANTS = (
         "privacy/parts.py",
         "right.square_().add_(1.0).sqrt_()",
         "right.square_().add_(0.0).sqrt_()",
-        ("tests/privacy/test_single_sums.py::test_norms_of_single_precision_are_never_below_the_true_ones",),
+        ("tests/kernels/test_single_sums.py::test_norms_of_single_precision_are_never_below_the_true_ones",),
     ),
     Mutant(
         "bias-not-in-the-norm-double",
@@ -69,7 +69,7 @@ MUTANTS = (
         "privacy/parts.py",
         "return (left * right).mul_(1.0 + SINGLE_ROOM), left, right",
         "return left * right, left, right",
-        ("tests/privacy/test_single_sums.py::test_no_row_at_its_bound_moves_a_sum_by_more_than_the_promise",),
+        ("tests/kernels/test_single_sums.py::test_no_row_at_its_bound_moves_a_sum_by_more_than_the_promise",),
     ),
     Mutant(
         "single-norms-round-down",
@@ -96,22 +96,22 @@ MUTANTS = (
         "privacy/parts.py",
         "return (torch.maximum(longest, right) <= LARGEST).logical_and_(",
         "return torch.ones_like(longest, dtype=torch.bool).logical_and_(",
-        ("tests/privacy/test_single_sums.py::test_rows_that_are_not_fit_add_exactly_nothing_and_change_no_other",),
+        ("tests/kernels/test_single_sums.py::test_rows_that_are_not_fit_add_exactly_nothing_and_change_no_other",),
     ),
     Mutant(
         "chunks-overlap",
         "Chunks of a wide layer overlap by a row, which is counted twice.",
         "An end that is taken for inclusive.",
-        "privacy/chunks.py",
+        "kernels/chunks.py",
         "rows = slice(start, start + chunk)",
         "rows = slice(start, start + chunk + 1)",
-        ("tests/privacy/test_wide_sums.py::test_every_row_counts_once",),
+        ("tests/kernels/test_wide_sums.py::test_every_row_counts_once",),
     ),
     Mutant(
         "positions-do-not-meet",
         "The norm of a convolution's share adds up the squares of its positions, as if they were at right angles.",
         "Per-position norms are easy, and the cross terms are in another matrix.",
-        "privacy/positions.py",
+        "kernels/positions.py",
         "(right @ right.transpose(1, 2))).sum(dim=(1, 2))",
         "(right @ right.transpose(1, 2))).diagonal(dim1=1, dim2=2).sum(dim=1)",
         (f"{POSITIONS}::test_norms_are_never_below_the_true_ones",),
@@ -120,16 +120,16 @@ MUTANTS = (
         "positions-cancel-in-rounding",
         "Where positions cancel, the norm that Gram matrices give is below the true one by rounding.",
         "A few last bits.",
-        "privacy/positions.py",
+        "kernels/positions.py",
         "rounding = 4 * count * UNIT_ROUNDOFF * terms.square()",
         "rounding = 0.0 * terms",
-        ("tests/privacy/test_positions.py::test_norms_are_never_below_the_true_ones",),
+        ("tests/kernels/test_positions.py::test_norms_are_never_below_the_true_ones",),
     ),
     Mutant(
         "negative-factors-hide",
         "A share times a negative factor has a negative norm, which is within every bound.",
         "Factors are positive, until somebody flips a sign.",
-        "privacy/positions.py",
+        "kernels/positions.py",
         "torch.where(self.factors == 0, 0.0, norms * self.factors.abs())",
         "torch.where(self.factors == 0, 0.0, norms * self.factors)",
         (f"{POSITIONS}::test_negative_factors_do_not_hide_a_share_from_the_door",),
@@ -138,9 +138,9 @@ MUTANTS = (
         "low-precision-products",
         "A release runs under the user's own TF32, bfloat16 or autocast, whose rounding nobody counts.",
         "The setting is global, and the user has asked for speed.",
-        "privacy/precision.py",
+        "kernels/precision.py",
         'torch.set_float32_matmul_precision("highest")',
         "pass",
-        ("tests/privacy/test_precision.py::test_it_holds_inside_and_is_put_back_even_after_an_error",),
+        ("tests/kernels/test_precision.py::test_it_holds_inside_and_is_put_back_even_after_an_error",),
     ),
 )

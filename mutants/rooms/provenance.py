@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-ORIGIN, MIXING = "tests/privacy/test_origin.py", "tests/privacy/test_mixing.py"
-REVIEWED, CONTENTS = "tests/privacy/test_reviewed.py", "tests/privacy/test_contents.py"
-KEPT, STAGES = "tests/privacy/test_kept_origins.py", "tests/estimators/test_stages.py"
+ORIGIN, MIXING = "tests/extensions/test_origin.py", "tests/extensions/test_mixing.py"
+REVIEWED, CONTENTS = "tests/privacy/test_reviewed.py", "tests/extensions/test_contents.py"
+KEPT, STAGES = "tests/extensions/test_kept_origins.py", "tests/estimators/test_stages.py"
 
 MUTANTS = (
     Mutant(
@@ -22,7 +22,7 @@ MUTANTS = (
         "weights-forget-where-they-are-from",
         "Loaded into another network, weights lose the ledger that they came from.",
         "A state_dict is plain tensors.",
-        "privacy/origin.py",
+        "extensions/provenance.py",
         "        if _KEY in local_metadata:\n",
         "        if _KEY in ():\n",
         (f"{ORIGIN}::test_copies_keep_it",),
@@ -31,10 +31,10 @@ MUTANTS = (
         "any-release-of-a-run-will-do",
         "A ledger that holds a part of a run's releases passes for one that holds all.",
         "The run's name is there.",
-        "privacy/origin.py",
+        "extensions/provenance.py",
         "held[run] < _count(made)",
         "run not in held",
-        ("tests/privacy/test_origin.py::test_a_ledger_on_disk_is_known_when_it_is_loaded_again_and_in_a_copy",),
+        ("tests/extensions/test_origin.py::test_a_ledger_on_disk_is_known_when_it_is_loaded_again_and_in_a_copy",),
     ),
     Mutant(
         "own-code-not-tried",
@@ -49,28 +49,28 @@ MUTANTS = (
         "mixing-within-a-tolerance",
         "Code by which one row moves another passes for rounding, unless it moves it by ten times its numbers.",
         "A tolerance that is raised until some test passes.",
-        "privacy/mixing.py",
+        "extensions/row_independence.py",
         "ROUNDING = 1e-5",
         "ROUNDING = 10.0",
-        ("tests/privacy/test_mixing.py::test_a_front",),
+        ("tests/extensions/test_mixing.py::test_a_front",),
     ),
     Mutant(
         "an-infinity-allows-a-mix",
         "Beside a number that is infinite, other numbers of the row may move as they like: a mix is not found.",
         "What is rounding is a share of the row's largest number. Real: found among mutants.",
-        "privacy/mixing.py",
+        "extensions/row_independence.py",
         ".nan_to_num(0.0, posinf=0.0)",
         ".nan_to_num(0.0)",
-        ("tests/privacy/test_mixing_edges.py",),
+        ("tests/extensions/test_mixing_edges.py",),
     ),
     Mutant(
         "c-code-that-names-no-module",
         "A class of C code that says no module has it passes for one of Python's own, which hide nothing.",
         "Its module's name is builtins. Real: Rust's bindings name it so.",
-        "privacy/contents.py",
+        "extensions/contents.py",
         'top = "" if unnamed else module.partition(".")[0]',
         'top = module.partition(".")[0]',
-        ("tests/privacy/test_contents_edges.py",),
+        ("tests/extensions/test_contents_edges.py",),
     ),
     Mutant(
         "a-table-forgets-its-front",
@@ -85,7 +85,7 @@ MUTANTS = (
         "closures-not-looked-into",
         "A released network inside a function of the user's own passes for public.",
         "A function has no attributes. Real: a reviewer's find.",
-        "privacy/contents.py",
+        "extensions/contents.py",
         "[*(function.__closure__ or ()), function.__defaults__",
         "[function.__defaults__",
         (f"{REVIEWED}::test_an_origin_is_found_wherever_python_can_look",),
@@ -121,7 +121,7 @@ MUTANTS = (
         "search-ends-in-silence",
         "A search that has looked at too many objects stops, and what it has not found passes for public.",
         "A limit keeps it quick. Real: a released network behind 10,000 objects was not found.",
-        "privacy/origin.py",
+        "extensions/provenance.py",
         '            raise ArgumentError(name, f"<{type(thing).__name__}>", fix)\n        seen',
         "            return found\n        seen",
         (f"{CONTENTS}::test_more_objects_than_can_be_looked_through_are_refused_by_name",),
@@ -130,7 +130,7 @@ MUTANTS = (
         "slots-not-looked-into",
         "A Z-step with slots hides a released network.",
         "Attributes are in __dict__. Real: a training was stated at epsilon 2 without the one before it.",
-        "privacy/contents.py",
+        "extensions/contents.py",
         "held = gc.get_referents(thing)",
         'held = [*getattr(thing, "__dict__", {}).values()]',
         (f"{CONTENTS}::test_a_slotted_step_with_a_released_network_is_refused_and_with_its_ledger_composes",),
@@ -139,7 +139,7 @@ MUTANTS = (
         "classes-not-looked-into",
         "A released network that is an attribute of the user's class passes for public.",
         "The object has no such attribute.",
-        "privacy/contents.py",
+        "extensions/contents.py",
         '*type.__getattribute__(kind, "__dict__").values(), ',
         "",
         (f"{CONTENTS}::test_a_released_thing_is_found_in",),
@@ -148,7 +148,7 @@ MUTANTS = (
         "arrays-of-objects-not-looked-into",
         "A released network in a NumPy array of objects passes for public.",
         "An array holds numbers.",
-        "privacy/contents.py",
+        "extensions/contents.py",
         "[np.ndarray.tolist(array)] if array.dtype.hasobject else []",
         "[]",
         (f"{CONTENTS}::test_a_released_thing_is_found_in",),
@@ -157,7 +157,7 @@ MUTANTS = (
         "globals-not-looked-into",
         "A released network that a function of the user's own reads as a global variable passes for public.",
         "A function is what it closes over.",
-        "privacy/contents.py",
+        "extensions/contents.py",
         "if _is_own(module) else held",
         "if False else held",
         (f"{CONTENTS}::test_a_released_thing_is_found_in",),
@@ -166,7 +166,7 @@ MUTANTS = (
         "opaque-passes-for-public",
         "An object that nobody can look into takes part, and the statement does not say so.",
         "Nothing was found in it.",
-        "privacy/origin.py",
+        "extensions/provenance.py",
         "        if is_opaque(kind):\n",
         "        if False:\n",
         (f"{CONTENTS}::test_what_cannot_be_looked_into_is_named_in_the_statement_and_in_the_file",),

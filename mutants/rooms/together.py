@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-WORLD, SHARDS = "tests/privacy/test_world.py", "tests/privacy/test_shards.py"
+WORLD, SHARDS = "tests/extensions/test_world.py", "tests/extensions/test_shards.py"
 TOGETHER, PROCESSES = "tests/training/test_together.py", "tests/estimators/test_in_processes.py"
 ONCE = f"{WORLD}::test_the_noise_is_added_once"
 
@@ -22,7 +22,7 @@ MUTANTS = (
         "several-noised-by-each",
         "Every process adds noise to its own sums, and the leader once more to the total.",
         "Local noise is what federated learning does.",
-        "privacy/together.py",
+        "extensions/processes.py",
         "        whole = torch.cat([total.reshape(-1) for total in sums])\n",
         "        whole = torch.cat([total.reshape(-1) for total in sums])\n"
         "        whole = whole + torch.round(torch.randn_like(whole) * whole.abs().max().clamp(min=2.0**20))\n",
@@ -32,7 +32,7 @@ MUTANTS = (
         "several-noised-by-followers",
         "A process that does not lead perturbs the answer again.",
         "What it gets looks like a sum.",
-        "privacy/together.py",
+        "extensions/processes.py",
         "        noted()\n        return answer\n",
         "        more = paid([torch.zeros_like(value) for value in answer.values()], True)\n"
         "        return {name: value + more[name] for name, value in answer.items()}\n",
@@ -134,7 +134,7 @@ MUTANTS = (
         "asked-for-something-else",
         "What a process is about to release is not compared: one with less noise sends sums on a finer grid.",
         "The plan was compared at the start.",
-        "privacy/together.py",
+        "extensions/processes.py",
         '{"the number of releases": self._count, **about()}',
         '{"the number of releases": self._count}',
         (f"{WORLD}::test_whoever_asks_for_something_else_stops_all_before_anything_is_paid",),
@@ -152,7 +152,7 @@ MUTANTS = (
         "unpaid-answers",
         "When the leader could not write the event, the others go on with whatever lies in their memory.",
         "The leader raises, after all.",
-        "privacy/together.py",
+        "extensions/processes.py",
         "        if int(flag):\n",
         "        if int(flag) > 1:\n",
         (f"{TOGETHER}::test_what_fails_in_one_process_ends_all_and_charges_nothing_that_was_not_released",),
@@ -161,7 +161,7 @@ MUTANTS = (
         "persons-split",
         "A person's rows may be in several processes: each takes them for a person of its own.",
         "Ids are only looked at where they are.",
-        "privacy/groups.py",
+        "extensions/persons.py",
         "    if len(set(every)) < len(every):\n",
         "    if len(every) > 2**20:\n",
         (f"{PROCESSES}::test_a_person_whose_rows_are_in_two_processes_is_refused_by_both_before_anything_is_spent",),
@@ -170,19 +170,19 @@ MUTANTS = (
         "releases-not-compared",
         "Processes do not say what they are about to release: one with less noise sums on a finer grid.",
         "They all run the same program. Found in review.",
-        "privacy/together.py",
+        "extensions/processes.py",
         'self._notes |= {"the number of releases": self._count, **about()}',
         'self._notes |= {"the number of releases": self._count}',
-        ("tests/privacy/test_world.py::test_whoever_asks_for_something_else_stops_all_before_anything_is_paid",),
+        ("tests/extensions/test_world.py::test_whoever_asks_for_something_else_stops_all_before_anything_is_paid",),
     ),
     Mutant(
         "releases-not-counted",
         "One process' second release can meet another's first.",
         "They all make the same ones. Found in review.",
-        "privacy/together.py",
+        "extensions/processes.py",
         'self._notes |= {"the number of releases": self._count, **about()}',
         "self._notes |= about()",
-        ("tests/privacy/test_world.py::test_one_processs_second_release_does_not_meet_anothers_first",),
+        ("tests/extensions/test_world.py::test_one_processs_second_release_does_not_meet_anothers_first",),
     ),
     Mutant(
         "the-same-rows-in-all",
@@ -206,36 +206,36 @@ MUTANTS = (
         "a-store-of-moods",
         "A store may give single precision for some rows and double for others: one row rounds its neighbours.",
         "A table library's own idea of what a column is. Found in review.",
-        "privacy/store.py",
+        "extensions/stores.py",
         "        if forms != [",
         "        if forms is None != [",
-        ("tests/privacy/test_rows_elsewhere.py::test_a_store_that_gives_another_kind_than_it_has_said_is_refused",),
+        ("tests/extensions/test_rows_elsewhere.py::test_a_store_that_gives_another_kind_than_it_has_said_is_refused",),
     ),
     Mutant(
         "impossible-sums-added",
         "The leader adds up whatever a process sends: 2^52 steps more, and doubles round the noise away.",
         "All processes are ours.",
-        "privacy/together.py",
+        "extensions/processes.py",
         "if possible_sums(theirs, limits[rank]):",
         "if True:",
-        ("tests/privacy/test_world.py::test_sums_that_no_rows_could_make_are_refused_before_anything_is_paid",),
+        ("tests/extensions/test_world.py::test_sums_that_no_rows_could_make_are_refused_before_anything_is_paid",),
     ),
     Mutant(
         "impossible-sums-paid-for",
         "Sums that cannot be true are left out, and the rest is released as if nothing had happened.",
         "One bad worker should not stop a training.",
-        "privacy/together.py",
+        "extensions/processes.py",
         "                if liars:",
         "                if False:",
-        ("tests/privacy/test_world.py::test_lies_that_cancel_out_are_refused_too",),
+        ("tests/extensions/test_world.py::test_lies_that_cancel_out_are_refused_too",),
     ),
     Mutant(
         "sums-of-any-size",
         "Sums must be whole, and may be as large as a process likes.",
         "A double is a double.",
-        "privacy/together.py",
+        "extensions/processes.py",
         "((sums.abs() <= limit) & (sums == sums.round()))",
         "(sums == sums.round())",
-        ("tests/privacy/test_world.py::test_sums_that_no_rows_could_make_are_refused_before_anything_is_paid",),
+        ("tests/extensions/test_world.py::test_sums_that_no_rows_could_make_are_refused_before_anything_is_paid",),
     ),
 )

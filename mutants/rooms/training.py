@@ -51,7 +51,7 @@ MUTANTS = (
         "training/step.py",
         'if home.__module__.partition(".")[0] not in ("dpmac", "torch"):',
         'if home.__module__.partition(".")[0] in ():',
-        ("tests/privacy/test_recording.py::test_only_pieces_of_ours_are_recorded",),
+        ("tests/kernels/test_recording.py::test_only_pieces_of_ours_are_recorded",),
     ),
     Mutant(
         "lost-steps-made-again",

@@ -71,3 +71,15 @@ def check_utf8(name: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise ArgumentError(name, text, "this is not UTF-8 text, which files and reports are: rename it") from None
+
+
+def check_dimensions(part: Any, **wanted: int) -> None:
+    """Raise unless these tensors of a part have so many dimensions, the first of them its rows; None is no tensor.
+
+    With a dimension more, a norm could be one entry's and not one row's, and a share longer than it says.
+    """
+    for name, dimensions in wanted.items():
+        tensor = getattr(part, name)
+        if tensor is not None and (tensor.dim() != dimensions or tensor.shape[0] != part.rows):
+            fix = f"give a tensor of {dimensions} dimensions, the first of them the {part.rows} examples"
+            raise ArgumentError(name, tuple(tensor.shape), fix)

@@ -11,8 +11,8 @@ import pytest
 
 from dpmac.cli import several, training
 from dpmac.cli.jobs import CHECKPOINT, JOB, OWN_LEDGER, Job
+from dpmac.extensions.world import ALONE
 from dpmac.privacy import Entry, Ledger
-from dpmac.privacy.world import ALONE
 
 TRAIN = ["train", "patients.csv", "--schema", "patients.schema.json", "--epsilon", "2", "--out", "run"]
 

@@ -12,7 +12,7 @@ from dpmac import training
 from dpmac.checks import ArgumentError
 from dpmac.cli.ending import Failed, Told
 from dpmac.cli.several import _ended_as_interrupted, check_same, leads_here, said_once, several
-from dpmac.privacy.world import ALONE, WorldError
+from dpmac.extensions.world import ALONE, WorldError
 from talking import talk
 
 BAD = ArgumentError("--out", "run", "it exists")

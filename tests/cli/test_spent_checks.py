@@ -15,8 +15,8 @@ from dpmac.cli import train as command
 from dpmac.cli import training
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB, Job
+from dpmac.extensions.world import ALONE
 from dpmac.privacy import Entry, Ledger
-from dpmac.privacy.world import ALONE
 from dpmac.tables import Schema
 from dpmac.tables.files import read_table
 from dpmac.training.defaults import safe_delta
@@ -283,7 +283,7 @@ def test_a_training_needs_two_rows(rows, new_hospital, run, begun):
 
 
 def test_one_row_of_a_person_and_the_most_are_allowed(job):
-    from dpmac.privacy.groups import MOST
+    from dpmac.extensions.persons import MOST
 
     for most in (1, MOST):
         command._check_numbers(replace(job, max_rows=most))

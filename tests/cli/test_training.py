@@ -14,11 +14,11 @@ from dpmac.checks import ArgumentError
 from dpmac.cli import scores, training
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB, OWN_LEDGER, Job
+from dpmac.extensions.rollback_guard import witness_of
+from dpmac.extensions.world import ALONE
 from dpmac.files import part_of
 from dpmac.privacy import Entry, Ledger
 from dpmac.privacy.statement import not_less, round_up
-from dpmac.privacy.witness import witness_of
-from dpmac.privacy.world import ALONE
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.defaults import safe_delta, schedule_for
 from talking import Meeting, Talking

@@ -12,11 +12,11 @@ import torch
 from dpmac import ArgumentError
 from dpmac.estimators import base
 from dpmac.estimators.base import PrivateEstimator
+from dpmac.extensions.world import WorldError
 from dpmac.mac import GaussNewton, cosine
 from dpmac.nets import LOSSES
 from dpmac.privacy import Entry, JointClip, Ledger, Mechanism, Unbounded
 from dpmac.privacy.accounting import epsilon_of
-from dpmac.privacy.world import WorldError
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.defaults import schedule_for
 from talking import talk

@@ -11,9 +11,9 @@ import torch
 
 from dpmac import DPMACPCA, ArgumentError, DPMACClassifier
 from dpmac.estimators.budget import alone_with_ledger
+from dpmac.extensions.world import WorldError
 from dpmac.privacy import Entry, Ledger, Mechanism
 from dpmac.privacy.accounting import epsilon_of
-from dpmac.privacy.world import WorldError
 from dpmac.training.defaults import safe_delta
 from talking import talk
 

@@ -15,12 +15,13 @@ from torch.func import grad, hessian
 from contracts import assert_rows_are_alone
 from dpmac import ArgumentError, DPMACClassifier, Ledger
 from dpmac.analytic import layer_sensitivity
+from dpmac.bounds.clipping import joint_norms
 from dpmac.mac import FixedPrediction
 from dpmac.methods import Calibration, Gradients
 from dpmac.methods.calibration import REACH
 from dpmac.nets import DenseNetwork, WeightedClasses, loss
 from dpmac.privacy import JointClip, PrivateRows
-from dpmac.privacy.bounds import SLACK, joint_norms
+from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 from dpmac.training import Step
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 import dpmac
 from dpmac import DPMACPCA, ArgumentError, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Ledger
 from dpmac.estimators import ESTIMATORS
-from dpmac.privacy.world import ALONE, Alone, WorldError
+from dpmac.extensions.world import ALONE, Alone, WorldError
 from dpmac.tables import Category, Files, Number, Schema
 from processes import together_run, values
 

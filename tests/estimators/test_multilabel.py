@@ -18,11 +18,12 @@ from torch.func import grad, hessian
 from contracts import assert_rows_are_alone
 from dpmac import ArgumentError, DPMACClassifier, Ledger, Schema
 from dpmac.analytic import layer_sensitivity
+from dpmac.bounds.clipping import joint_norms
 from dpmac.methods import Calibration
 from dpmac.methods.calibration import REACH
 from dpmac.nets import MultiLabelCrossEntropy, loss
 from dpmac.privacy import PrivateRows
-from dpmac.privacy.bounds import SLACK, joint_norms
+from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 from dpmac.tables import Category, Number
 from walking import Private, sums_in

@@ -8,7 +8,7 @@ import torch
 
 from dpmac import DPMACPCA, ArgumentError
 from dpmac.estimators.sharing import OWN, agree_on, all_classes, check_own_rows
-from dpmac.privacy.world import ALONE, WorldError
+from dpmac.extensions.world import ALONE, WorldError
 from talking import talk
 
 ROWS = torch.arange(4000.0).reshape(1000, 4)

@@ -196,7 +196,7 @@ def test_stacked_predictions_are_known_again():
 
 def test_a_model_that_was_saved_makes_codes_with_the_same_origin(tmp_path):
     pca().fit(X).save(tmp_path / "model")
-    dpmac.privacy.outputs.forget()
+    dpmac.extensions.outputs.forget()
     again = dpmac.load(tmp_path / "model")
     with pytest.warns(PrivacyWarning, match=ADDS_UP):
         classifier().fit(again.transform(X), Y)

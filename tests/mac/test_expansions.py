@@ -12,7 +12,7 @@ from dpmac.mac.coordinates import problems_of
 from dpmac.nets import ACTIVATIONS
 from dpmac.nets.layers import with_one
 from dpmac.privacy import OuterPart, PerLayerClip
-from dpmac.privacy.bounds import SLACK
+from dpmac.privacy.parts import SLACK
 
 CASES = [(act, "softmax") for act in ACTIVATIONS] + [("tanh", "squared"), ("softplus", "sigmoid")]
 

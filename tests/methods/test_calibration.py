@@ -11,11 +11,12 @@ from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import expit, log_softmax, logsumexp
 from scipy.stats import norm
 
+from dpmac.bounds.clipping import joint_norms
 from dpmac.checks import ArgumentError
 from dpmac.methods import Calibration
 from dpmac.methods.calibration import CURVATURE, LABEL, REACH, SLOPE
 from dpmac.privacy import Ledger, Mechanism, PrivateRows
-from dpmac.privacy.bounds import SLACK, joint_norms
+from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 
 WILD = (math.inf, -math.inf, math.nan, 1e30, -1e30, 8.0, -8.0, 0.0)

@@ -14,7 +14,7 @@ from dpmac.methods import ClosedForm
 from dpmac.methods.closed_form import SIMULATED
 from dpmac.nets.fronts import Affine, Ball, LowFrequencies
 from dpmac.privacy import Ledger, Mechanism, PrivateRows, epsilon_of
-from dpmac.privacy.bounds import SLACK
+from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 
 SOURCE = SeededNoise(3)

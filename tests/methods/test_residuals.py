@@ -7,10 +7,11 @@ import math
 import pytest
 import torch
 
+from dpmac.bounds.clipping import joint_norms
 from dpmac.checks import ArgumentError
 from dpmac.methods import ResidualScale
 from dpmac.privacy import Ledger, Mechanism, PrivateRows
-from dpmac.privacy.bounds import SLACK, joint_norms
+from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 
 DRAW = SeededNoise(0)

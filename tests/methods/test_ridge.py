@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from dpmac.checks import ArgumentError
+from dpmac.kernels.chunks import SINGLE_ROOM
 from dpmac.methods import linear_classifier
 from dpmac.nets.fronts import Projection, ToRange
 from dpmac.nets.layers import with_one
 from dpmac.privacy import Ledger, PrivateRows
-from dpmac.privacy.bounds import SLACK
-from dpmac.privacy.chunks import SINGLE_ROOM
+from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 
 DRAW = SeededNoise(0)

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from doorway import ONE, go
 
+from doorway import ONE, go
 from dpmac.checks import ArgumentError
+from dpmac.kernels.chunks import SINGLE_ROOM
 from dpmac.privacy import DensePart, Ledger, OuterPart, Partition, PrivateRows, Query, door
-from dpmac.privacy.bounds import KEPT
-from dpmac.privacy.chunks import SINGLE_ROOM
 from dpmac.privacy.door import BrokenPromiseError
 from dpmac.privacy.noise import Grid
+from dpmac.privacy.parts import KEPT
 from dpmac.randomness import SeededNoise
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from doorway import ONE, go
 
+from doorway import ONE, go
+from dpmac.kernels.recording import WARM, Recording
 from dpmac.privacy import DensePart, Ledger
 from dpmac.privacy.door import BrokenPromiseError
-from dpmac.privacy.recording import WARM, Recording
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])

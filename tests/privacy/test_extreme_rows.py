@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpmac.bounds.clipping import joint_norms
 from dpmac.privacy import (
     AdaptiveQuantile,
     DensePart,
@@ -24,7 +25,7 @@ from dpmac.privacy import (
     Query,
     release,
 )
-from dpmac.privacy.bounds import KEPT, SLACK, joint_norms
+from dpmac.privacy.parts import KEPT, SLACK
 from dpmac.privacy.sampling import MAX_BLOCK
 from dpmac.randomness import SeededNoise
 

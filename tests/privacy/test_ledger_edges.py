@@ -7,9 +7,9 @@ import json
 import pytest
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.ledger_file import LedgerFile
 from dpmac.privacy import Entry, Ledger, Mechanism, epsilon_of
 from dpmac.privacy.accounting import MULTIPLIERS
-from dpmac.privacy.chain import LedgerFile
 
 DELTA = 1e-5
 STEP = Entry("step", 2.0, 0.5)

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpmac.checks import ArgumentError
+from dpmac.kernels.dense import DensePart
+from dpmac.kernels.padding import room_for
 from dpmac.privacy import Ledger, Mechanism, Plan, PoissonSampler, PrivateRows, release
 from dpmac.privacy.accounting import epsilon_of, with_room
 from dpmac.privacy.ledger import Entry
 from dpmac.privacy.partition import Partition
-from dpmac.privacy.parts import DensePart
 from dpmac.privacy.query import Query
-from dpmac.privacy.room import room_for
 from dpmac.privacy.sampling import NO_ROOM, Batch
 from dpmac.randomness import SeededNoise, SystemNoise
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpmac.kernels.chunks import joined
 from dpmac.privacy import OuterPart, alike
-from dpmac.privacy.chunks import joined
 from dpmac.randomness import SeededNoise
 
 TINY = torch.finfo(torch.float32).tiny  # the least number that has all digits

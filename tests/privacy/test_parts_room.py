@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 import torch
 
+from dpmac.kernels.norms import _single_norms
 from dpmac.privacy import OuterPart, alike
-from dpmac.privacy.parts import _single_norms
 
 SINGLE = Fraction(torch.finfo(torch.float32).eps) / 2  # the unit roundoff
 

@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
-from doorway import ask
 
+from doorway import ask
 from dpmac.checks import ArgumentError
+from dpmac.kernels.chunks import in_chunks
+from dpmac.kernels.norms import largest_entries, row_norms
 from dpmac.privacy import DensePart, GramPart, OuterPart, Partition, PositionPart, alike
-from dpmac.privacy.chunks import in_chunks
-from dpmac.privacy.parts import largest_entries, row_norms
 from dpmac.randomness import SeededNoise
 
 both_precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError, PrivacyWarning
+from dpmac.kernels.losses import DEFAULT_INTERVAL, interval
 from dpmac.privacy import Mechanism, Plan, epsilon_of
 from dpmac.privacy.accounting import trusted, with_room
-from dpmac.privacy.losses import DEFAULT_INTERVAL, interval
 from dpmac.randomness import SeededNoise
 
 TINY = 1e-12  # after some releases the figure is RDP's then, which is quick

@@ -6,13 +6,13 @@ import math
 
 import pytest
 import torch
-from doorway import ask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from doorway import ask
 from dpmac.checks import ArgumentError
+from dpmac.extensions.row_independence import ROWS
 from dpmac.privacy import DensePart, Partition, PoissonSampler, PrivateRows
-from dpmac.privacy.mixing import ROWS
 from dpmac.privacy.sampling import block_size
 from dpmac.randomness import SeededNoise
 

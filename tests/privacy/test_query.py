@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
-from doorway import ONE, ask
 
+from doorway import ONE, ask
 from dpmac.checks import ArgumentError
 from dpmac.privacy import BrokenPromiseError, DensePart, Ledger, Partition, PositionPart, PrivateRows, Query, Unbounded
-from dpmac.privacy.bounds import SLACK
+from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 
 

@@ -9,13 +9,12 @@ import math
 
 import pytest
 import torch
-from askers import ASKERS, Asked
 
-from dpmac.privacy import Ledger, PoissonSampler, PrivateRows, release
-from dpmac.privacy import reference
-from dpmac.privacy.bounds import SLACK
-from dpmac.privacy.chunks import SINGLE_ROOM
+from askers import ASKERS, Asked
+from dpmac.kernels.chunks import SINGLE_ROOM
+from dpmac.privacy import Ledger, PoissonSampler, PrivateRows, reference, release
 from dpmac.privacy.noise import Grid
+from dpmac.privacy.parts import SLACK
 from dpmac.privacy.query import Query
 from dpmac.randomness import SeededNoise
 
@@ -39,9 +38,7 @@ def both(query: Query, columns: tuple[torch.Tensor, ...], rate: float = 1.0, fas
     how = {"noise_multiplier": SIGMA, "divisor": 3.0}
     quick = release(batch, fast or query, source=SeededNoise(SEED), ledger=books[0], **how)
     rows = [tuple(column[place] for column in columns) for place in range(n)]
-    slow = reference.release(
-        rows, places, query, sample_rate=rate, source=SeededNoise(SEED), ledger=books[1], **how
-    )
+    slow = reference.release(rows, places, query, sample_rate=rate, source=SeededNoise(SEED), ledger=books[1], **how)
     return quick, slow, books
 
 

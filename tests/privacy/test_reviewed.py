@@ -13,13 +13,13 @@ import torch
 import dpmac
 from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACClassifier
+from dpmac.extensions.persons import Persons
+from dpmac.extensions.provenance import Origin, origin_of
 from dpmac.mac import FixedPrediction
 from dpmac.methods import DPPCA, ClosedForm, DPMean, NormHistogram
 from dpmac.nets import DenseNetwork, loss
 from dpmac.privacy import Ledger, OuterPart, Partition, PerLayerClip, Plan, PrivateRows, Query, release
 from dpmac.privacy.door import BrokenPromiseError
-from dpmac.privacy.groups import Persons
-from dpmac.privacy.origin import Origin, origin_of
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.tables import Number, Schema, TableEncoder
 from dpmac.training import Trainer

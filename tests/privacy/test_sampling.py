@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpmac.checks import ArgumentError
+from dpmac.kernels.chunks import CHUNK
 from dpmac.privacy import PoissonSampler, PrivateRows, sampling
-from dpmac.privacy.chunks import CHUNK
 from dpmac.privacy.sampling import block_size
 from dpmac.randomness import SeededNoise, SystemNoise
 

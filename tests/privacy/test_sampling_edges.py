@@ -8,19 +8,19 @@ import math
 
 import pytest
 import torch
-from doorway import ONE, ask
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from shelves import Shelf
 
+from doorway import ONE, ask
 from dpmac.checks import ArgumentError
+from dpmac.kernels.chunks import CHUNK
+from dpmac.kernels.padding import Room
 from dpmac.privacy import PoissonSampler, PrivateRows, door
-from dpmac.privacy.bounds import KEPT
-from dpmac.privacy.chunks import CHUNK
 from dpmac.privacy.entry import Entry
-from dpmac.privacy.room import Room
+from dpmac.privacy.parts import KEPT
 from dpmac.privacy.sampling import MAX_BLOCK, USUAL_BLOCK, Batch, block_size
 from dpmac.randomness import SeededNoise, SystemNoise
+from shelves import Shelf
 
 TOGETHER = (1, 2, 4, 32, 256)
 

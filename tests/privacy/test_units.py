@@ -6,13 +6,14 @@ import json
 
 import pytest
 import torch
-from doorway import ONE, ask
 
+from doorway import ONE, ask
 from dpmac.checks import ArgumentError
+from dpmac.extensions.ledger_file import LedgerFile
 from dpmac.privacy import Entry, Ledger, Mechanism, PrivateRows, Statement
 from dpmac.privacy.accounting import UNIT
-from dpmac.privacy.chain import LedgerFile
-from dpmac.privacy.groups import PERSON, ROW
+from dpmac.privacy.entry import PERSON
+from dpmac.privacy.sampling import ROW
 from dpmac.privacy.statement import unit_in_words
 
 X = torch.zeros(4, 1, dtype=torch.float64)

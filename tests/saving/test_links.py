@@ -12,8 +12,8 @@ import dpmac
 from dpmac import ArgumentError
 from dpmac.cli.jobs import Job
 from dpmac.cli.scores import keep
+from dpmac.extensions.rollback_guard import witness_of
 from dpmac.privacy import Entry, Ledger
-from dpmac.privacy.witness import witness_of
 from dpmac.report.page import write_report
 from dpmac.saving import export_torch
 from dpmac.training.checkpoint import Checkpoints

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import Ledger, PrivateRows
-from dpmac.privacy.bounds import SLACK
+from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 from dpmac.tables import Category, Files, Number, Schema
 from dpmac.tables.estimate import BINS, EDGES, NOWHERE, WIDTHS, PrivateRanges, _without_first, occupied

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.world import ALONE
+from dpmac.extensions.world import ALONE
 from dpmac.training import distributed
 
 

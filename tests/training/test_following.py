@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpmac.extensions.world import ALONE, Alone, WorldError
 from dpmac.nets.fronts import Affine
 from dpmac.privacy import Entry, Ledger
-from dpmac.privacy.world import ALONE, Alone, WorldError
 from dpmac.training import following
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.following import Followed, agreed, books, checkpoints_for, checksum, digest, plain

@@ -16,10 +16,10 @@ import torch
 
 from conftest import make_problem
 from dpmac import DPMACClassifier, DPMACRegressor
+from dpmac.bounds.adaptive import AdaptiveQuantile
 from dpmac.checks import ArgumentError
 from dpmac.mac import Averaged, ConjugateGradient, OptimizerStep, SecondOrder, cosine
 from dpmac.privacy import Ledger, Normalise, PerLayerClip, Plan
-from dpmac.privacy.adaptive import AdaptiveQuantile
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.training import Trainer
 from dpmac.training.checkpoint import Checkpoints

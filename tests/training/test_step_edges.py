@@ -10,12 +10,12 @@ from torch import nn
 
 from conftest import make_problem
 from dpmac.checks import ArgumentError
+from dpmac.extensions.row_independence import ROWS
 from dpmac.mac import AdamCoordinates, FirstOrder, FixedPrediction, SecondOrder
 from dpmac.nets import Activation, DenseNetwork, SoftmaxCrossEntropy, loss
 from dpmac.nets.activations import TANH
 from dpmac.nets.fronts import Affine
 from dpmac.privacy import JointClip, Normalise, PerLayerClip, PrivateRows
-from dpmac.privacy.mixing import ROWS
 from dpmac.randomness import SeededNoise
 from dpmac.training import apart
 from dpmac.training.step import Step, ours

@@ -11,10 +11,10 @@ import torch
 from together_child import STEPS, learned, ledger_of, shard, trained, trainer
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.world import ALONE, WorldError
 from dpmac.nets import LOSSES
 from dpmac.nets.fronts import Affine
 from dpmac.privacy import BrokenPromiseError, JointClip, Ledger
-from dpmac.privacy.world import ALONE, WorldError
 from dpmac.training import following, together
 from processes import together_run, values
 

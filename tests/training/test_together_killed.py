@@ -11,8 +11,8 @@ import pytest
 import torch
 from together_child import STEPS, gone_on, trained
 
+from dpmac.extensions.world import ALONE
 from dpmac.privacy import Ledger
-from dpmac.privacy.world import ALONE
 from dpmac.training.checkpoint import Checkpoints
 from processes import together_run, values
 

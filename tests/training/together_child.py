@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dpmac.extensions.world import World
 from dpmac.methods import NormHistogram
 from dpmac.nets import LOSSES, DenseNetwork
 from dpmac.privacy import JointClip, Ledger, PerLayerClip, Plan
-from dpmac.privacy.world import World
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.training import Run, Trainer, costs_before, fit_with_learned_thresholds
 from dpmac.training.checkpoint import Checkpoints

@@ -14,16 +14,20 @@ import torch
 from torch import Tensor
 
 from dpmac.analytic.proofs import layer_sensitivity
+from dpmac.bounds.clipping import clip_factors
 from dpmac.checks import number
+from dpmac.kernels.dense import DensePart
+from dpmac.kernels.gram import GramPart
+from dpmac.kernels.norms import row_norms
+from dpmac.kernels.outer import OuterPart
 from dpmac.mac.coordinates import Coordinates, Problem, problems_of
 from dpmac.mac.polynomial import Polynomial
 from dpmac.mac.second_order import SecondOrder
 from dpmac.nets.layers import with_one
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
-from dpmac.privacy.bounds import clip_factors
 from dpmac.privacy.partition import Partition
-from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part, row_norms
+from dpmac.privacy.parts import Part
 
 MOST = 1e25  # of a sensitivity: scales end at 1e30, and shares are cut to it
 

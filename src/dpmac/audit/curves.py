@@ -30,8 +30,8 @@ from scipy.special import ndtr, ndtri
 
 from dpmac.audit.confidence import Corner
 from dpmac.checks import ArgumentError
+from dpmac.kernels.losses import MEDIUM, composed
 from dpmac.privacy.accounting import MIN_MULTIPLIER, Mechanism, epsilon_of
-from dpmac.privacy.losses import MEDIUM, composed
 
 MOST = 16.0  # strengths are sought up to it, where there is no closed form
 HALVINGS = 14

@@ -41,7 +41,7 @@ def inspect(
 
 
 def _finished(found: RunFolder) -> dict[str, Any]:
-    from dpmac.privacy.groups import ROW
+    from dpmac.privacy.sampling import ROW
 
     manifest, statement, schema, plan = found.manifest, found.statement(), found.schema(), found.plan()
     evaluation, ledger = found.evaluation(), found.ledger()

@@ -108,7 +108,7 @@ def verify(
 
       dpmac ledger verify hospital.ledger --against runs/first
     """
-    from dpmac.privacy.chain import LedgerFile
+    from dpmac.extensions.ledger_file import LedgerFile
 
     book = _read(ledger)
     heads = LedgerFile.open(ledger)[0].heads

@@ -165,7 +165,7 @@ def _check_new(folder: Path) -> None:
 
 def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]) -> None:
     """Nothing is written over what is read, nor into a folder of rows; and public rows are not the private ones."""
-    from dpmac.privacy.witness import witness_of
+    from dpmac.extensions.rollback_guard import witness_of
 
     rows = inputs.get("file")
     for option, path in outputs.items():
@@ -187,7 +187,7 @@ def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]
 
 def _check_apart(out: Path, ledger: Path) -> None:
     """What is made must not take the place of the ledger, nor of the file beside it that guards against old copies."""
-    from dpmac.privacy.witness import witness_of
+    from dpmac.extensions.rollback_guard import witness_of
 
     for taken in (ledger, witness_of(ledger)):
         if _same(out, taken) or os.path.realpath(out) == os.path.realpath(taken):
@@ -203,7 +203,7 @@ def _check_scratch(scratch: Path) -> None:
 
 def _try_ledger(ledger: Path) -> None:
     """Make a file beside a new ledger's place, under the longest name that comes to lie there, and remove it."""
-    from dpmac.privacy.witness import check_none, witness_of
+    from dpmac.extensions.rollback_guard import check_none, witness_of
 
     with _told("--ledger", ledger):
         check_none(ledger)

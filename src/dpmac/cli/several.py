@@ -22,7 +22,7 @@ from dpmac.cli.ending import Failed, Told, told
 
 if TYPE_CHECKING:
     from dpmac.cli.jobs import Job
-    from dpmac.privacy.world import World
+    from dpmac.extensions.world import World
 
 
 def leads_here() -> bool:
@@ -33,7 +33,7 @@ def leads_here() -> bool:
 @contextmanager
 def several() -> Iterator[World]:
     """The processes of this command: those that torchrun has started, or this one alone."""
-    from dpmac.privacy.world import WorldError
+    from dpmac.extensions.world import WorldError
     from dpmac.training import together
 
     with together() as world:

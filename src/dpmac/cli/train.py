@@ -16,7 +16,7 @@ from dpmac.checks import ArgumentError
 if TYPE_CHECKING:
     from dpmac.cli.jobs import Job
     from dpmac.cli.training import Trained
-    from dpmac.privacy.world import World
+    from dpmac.extensions.world import World
     from dpmac.tables import Schema
 
 
@@ -276,7 +276,7 @@ def _check_numbers(job: Job) -> None:
     """What would otherwise be noticed only after the folder is made."""
     from dpmac.checks import integer, number
     from dpmac.cli.training import steps_of
-    from dpmac.privacy.groups import MOST
+    from dpmac.extensions.persons import MOST
     from dpmac.privacy.plan import check_delta
 
     number("--epsilon", job.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)

@@ -19,7 +19,7 @@ from dpmac.cli.several import rows_of
 from dpmac.cli.watching import Watch, shown
 
 if TYPE_CHECKING:
-    from dpmac.privacy.world import World
+    from dpmac.extensions.world import World
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ def _evaluated(estimator: Any, folder: Path, public: Any, job: Job) -> dict[str,
 
 def tidy(folder: Path) -> None:
     """Remove what only an unfinished run needs; its own ledger is in the folder by now."""
+    from dpmac.extensions.rollback_guard import witness_of
     from dpmac.files import parts_of
-    from dpmac.privacy.witness import witness_of
 
     for part in parts_of(folder.absolute()):  # of processes that were killed as they wrote
         shutil.rmtree(part, ignore_errors=True)

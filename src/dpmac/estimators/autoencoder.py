@@ -18,13 +18,13 @@ from dpmac.estimators.base import PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.coder import ENDLESS, MEAN, Coder, Shares
 from dpmac.estimators.rows import Given
+from dpmac.extensions.persons import USUAL
+from dpmac.extensions.world import World
 from dpmac.mac import ZStep
 from dpmac.methods import ClosedForm, ClosedFormAutoencoder, DPMean
 from dpmac.methods.closed_form import LENGTH
 from dpmac.nets import LOSSES, Activation, Dense, Network
 from dpmac.privacy import Bound, Ledger, Origin, Plan, PrivateRows
-from dpmac.privacy.groups import USUAL
-from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Schema
 from dpmac.training.checkpoint import Checkpoints

@@ -25,15 +25,15 @@ from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.rows import Array, Given, OnRows
 from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
+from dpmac.extensions.outputs import remember
+from dpmac.extensions.persons import USUAL
+from dpmac.extensions.provenance import check_origin
+from dpmac.extensions.world import World
 from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.nets import Activation, DenseNetwork, Loss, Network
 from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Origin, Plan, PrivateRows, Unbounded
 from dpmac.privacy.door import MAX_ROWS
-from dpmac.privacy.groups import USUAL
-from dpmac.privacy.origin import check_origin
-from dpmac.privacy.outputs import remember
-from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import Schema
 from dpmac.training import Run, Trainer

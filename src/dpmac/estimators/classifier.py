@@ -28,12 +28,12 @@ from dpmac.estimators.labels import (
     names_of_labels,
 )
 from dpmac.estimators.sharing import all_classes
+from dpmac.extensions.persons import USUAL
+from dpmac.extensions.world import World
 from dpmac.mac import ZStep
 from dpmac.methods import Calibration
 from dpmac.nets import LOSSES, Activation, Loss, MultiLabelCrossEntropy, WeightedClasses
 from dpmac.privacy import BOUNDS, Bound, Ledger, Normalise, PrivateRows
-from dpmac.privacy.groups import USUAL
-from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Category, Schema
 from dpmac.tables.stored import MEMORY

@@ -18,10 +18,10 @@ from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.rows import Array, Given, OnRows
 from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
+from dpmac.extensions.outputs import remember
 from dpmac.nets.fronts import Front, ToRange
 from dpmac.privacy import Ledger, Mechanism, Origin, PrivateRows, check_origin
 from dpmac.privacy.accounting import calibrate
-from dpmac.privacy.outputs import remember
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import TableEncoder
 from dpmac.tables.decoder import cells_near, longest

@@ -14,10 +14,10 @@ from torch import Tensor
 from dpmac.checks import ArgumentError
 from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.coder import ENDLESS, MEAN, Coder
+from dpmac.extensions.persons import USUAL
+from dpmac.extensions.world import World
 from dpmac.methods import DPPCA, DPMean, ReleasedMean, ReleasedPCA
 from dpmac.privacy import Ledger, Origin, PrivateRows
-from dpmac.privacy.groups import USUAL
-from dpmac.privacy.world import World
 from dpmac.randomness import NoiseSource
 from dpmac.tables import Schema
 

@@ -15,12 +15,12 @@ from dpmac.cells import flat
 from dpmac.checks import ArgumentError, number
 from dpmac.estimators.base import Array, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
+from dpmac.extensions.persons import USUAL
+from dpmac.extensions.world import World
 from dpmac.mac import ZStep
 from dpmac.methods import ResidualScale
 from dpmac.nets import LOSSES, Activation
 from dpmac.privacy import Bound, Ledger
-from dpmac.privacy.groups import USUAL
-from dpmac.privacy.world import World
 from dpmac.tables import Number, Schema
 from dpmac.tables.coding import cells_of, numbers_of
 from dpmac.training.checkpoint import Checkpoints

@@ -19,11 +19,12 @@ from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.ids import warn_of_ids
 from dpmac.estimators.sharing import check_own_rows
 from dpmac.estimators.warning import Few
+from dpmac.extensions.persons import MOST
+from dpmac.extensions.stores import Store
+from dpmac.extensions.world import ALONE, World
 from dpmac.nets.fronts import Front, ToRange
 from dpmac.privacy import Persons, PrivateRows
-from dpmac.privacy.groups import MOST, ROW
-from dpmac.privacy.store import Store
-from dpmac.privacy.world import ALONE, World
+from dpmac.privacy.sampling import ROW
 from dpmac.tables import Files, Schema, TableEncoder
 from dpmac.tables.coding import Reader, Targets
 from dpmac.tables.columns import Column

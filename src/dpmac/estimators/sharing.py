@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.groups import shared_key
-from dpmac.privacy.world import World
+from dpmac.extensions.persons import shared_key
+from dpmac.extensions.world import World
 from dpmac.training.following import agreed
 
 Array = np.ndarray[Any, Any]

@@ -1,7 +1,7 @@
 """Two private estimators in a row: rows that another one has made, and whose releases this ledger may lack.
 
 A classifier that is fitted on the codes of a private PCA tells of all that was spent only if both wrote into one
-ledger. Outputs of this process are known again (:mod:`dpmac.privacy.outputs`).
+ledger. Outputs of this process are known again (:mod:`dpmac.extensions.outputs`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from dpmac.checks import PrivacyWarning
+from dpmac.extensions.outputs import maker_of
+from dpmac.extensions.provenance import PUBLIC
 from dpmac.privacy import Ledger, Mechanism, Origin
 from dpmac.privacy.accounting import epsilon_of, merged
-from dpmac.privacy.origin import PUBLIC
-from dpmac.privacy.outputs import maker_of
 from dpmac.privacy.statement import round_up
 
 

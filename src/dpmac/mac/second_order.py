@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.kernels.dense import DensePart
 from dpmac.mac.coordinates import Coordinates, problems_of
 from dpmac.mac.expansions import solved_problems
 from dpmac.mac.polynomial import Polynomial
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network, Stage
 from dpmac.privacy.partition import Partition
-from dpmac.privacy.parts import DensePart, Part
+from dpmac.privacy.parts import Part
 
 MEMORY = 1 << 30  # bytes of curvature that a network may ask for before it is refused
 

@@ -27,6 +27,8 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import integer, number
+from dpmac.extensions.provenance import check_origin
+from dpmac.extensions.row_independence import ROWS, check_apart
 from dpmac.mac.released import eigen, tamed
 from dpmac.privacy import (
     DensePart,
@@ -42,8 +44,6 @@ from dpmac.privacy import (
 )
 from dpmac.privacy.accounting import calibrate as least_noise
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.mixing import ROWS, check_apart
-from dpmac.privacy.origin import check_origin
 from dpmac.randomness import NoiseSource
 
 LABEL = "calibration"

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.extensions.provenance import Origin
 from dpmac.mac import Polynomial
 from dpmac.methods.pca import DPPCA, ReleasedPCA
 from dpmac.methods.tables import private_table
 from dpmac.nets.fronts import Front
 from dpmac.privacy import GramPart, Ledger, OuterPart, Part, Partition, PerLayerClip, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.origin import Origin
 from dpmac.privacy.query import Answer
 from dpmac.randomness import NoiseSource
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import integer, number
+from dpmac.extensions.provenance import PUBLIC, Origin, check_origin
+from dpmac.kernels.dense import DensePart
 from dpmac.privacy import Ledger, Mechanism, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.bounds import SLACK
-from dpmac.privacy.origin import PUBLIC, Origin, check_origin
-from dpmac.privacy.parts import DensePart, Part
+from dpmac.privacy.parts import SLACK, Part
 from dpmac.randomness import NoiseSource
 
 HISTOGRAM = "norm histogram"
@@ -77,7 +77,7 @@ class NormHistogram:
             micro_batch=micro_batch,
         )
         found = Thresholds(self._read(counts[name].cpu(), self.edges(), rows.n) for name in names)
-        found.origin = Origin.of(ledger, known, rows.origin)
+        found.origin = Origin.of(ledger, known, rows.origin or PUBLIC)
         return found
 
     def query(self, parts_of: Callable[..., Sequence[Part]], names: Sequence[str]) -> Query:

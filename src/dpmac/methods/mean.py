@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
+from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.mac.released import tamed
 from dpmac.methods.tables import private_table, public_ball
 from dpmac.nets.fronts import Affine, Ball
 from dpmac.privacy import DensePart, JointClip, Ledger, Mechanism, Part, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.origin import PUBLIC, Origin
 from dpmac.randomness import NoiseSource
 
 LABEL = "mean"
@@ -70,7 +70,7 @@ class DPMean:
         least = LEAST**2 if noise else 1e-60
         spread = math.sqrt(max(squares - float(moved.square().sum()) + noise, least))
         inside = moved / max(float(moved.norm()), 1.0)  # every row is within 1 of the centre, and so is their mean
-        known = Origin.of(ledger, table.origin)
+        known = Origin.of(ledger, table.origin or PUBLIC)
         return ReleasedMean(ball.centre + ball.radius * inside, ball.radius * min(spread, 1.0), known)
 
     def query(self, ball: Ball) -> Query:

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.mac.released import eigen, tamed
 from dpmac.methods.tables import check_table, private_table, public_ball
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.fronts import Ball, Projection
 from dpmac.privacy import GramPart, Ledger, Mechanism, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.origin import PUBLIC, Origin
 from dpmac.randomness import NoiseSource
 
 FORMAT = "dpmac-pca-1"
@@ -92,7 +92,7 @@ class DPPCA:
         moment = tamed(answer[MOMENT][0])
         eigenvalues, directions = leading(moment, self.components)
         table.world.spread([eigenvalues, directions])  # machines that are not alike round otherwise
-        known = Origin.of(ledger, table.origin)
+        known = Origin.of(ledger, table.origin or PUBLIC)
         return ReleasedPCA(signed(directions), eigenvalues, moment, ball, self.noise_multiplier, known)
 
     def query(self, ball: Ball) -> Query:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from dpmac.checks import number
+from dpmac.extensions.provenance import check_origin
+from dpmac.extensions.row_independence import ROWS, check_apart
 from dpmac.privacy import DensePart, Ledger, Mechanism, Part, Partition, PerLayerClip, PrivateRows, Query, release
 from dpmac.privacy.accounting import calibrate as least_noise
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.mixing import ROWS, check_apart
-from dpmac.privacy.origin import check_origin
 from dpmac.randomness import NoiseSource
 
 LABEL = "residual scale"

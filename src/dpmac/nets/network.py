@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, integer
+from dpmac.extensions.provenance import PUBLIC, Origin, Shaped, origin_of
 from dpmac.limits import NUMBERS, STACK
 from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.layers import LAYERS, Dense, Layer, Shape, WeightLayer
-from dpmac.privacy.origin import PUBLIC, Origin, Shaped, origin_of
 from dpmac.randomness import NoiseSource
 
 FORMAT = "dpmac-network-2"
@@ -71,7 +71,7 @@ class Network(Shaped):
 
     ``stack`` lists layers and activations (by name or as objects). Each activation stands right behind a weight layer,
     and the stack ends with a weight layer. A seeded source gives the same network everywhere. ``origin`` says which
-    releases have shaped it (:mod:`dpmac.privacy.origin`): none, until it has been trained.
+    releases have shaped it (:mod:`dpmac.extensions.provenance`): none, until it has been trained.
     """
 
     def __init__(

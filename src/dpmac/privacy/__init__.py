@@ -1,22 +1,32 @@
-"""The privacy core. To trust the package, read ``door``, ``bounds``, ``parts`` and ``accounting``; docs/guarantee.md
-walks through them."""
+"""The argument: all that turns private rows into public numbers, and releases into an epsilon.
 
+Read :mod:`~dpmac.privacy.reference` first. Then, in the order in which a row travels: ``private_rows``, ``sampling``,
+``query``, ``parts``, ``door``, ``noise``, ``entry``, ``ledger``, ``accounting``, ``plan`` and ``statement``.
+docs/guarantee.md walks through them.
+"""
+
+from dpmac.kernels.dense import DensePart
+from dpmac.kernels.gram import GramPart
+from dpmac.kernels.outer import OuterPart
+from dpmac.kernels.positions import PositionPart
 from dpmac.privacy.accounting import Mechanism, epsilon_of
-from dpmac.privacy.adaptive import AdaptiveQuantile
-from dpmac.privacy.allocation import EqualShares, LeastEnergy
-from dpmac.privacy.bounds import Analytic, Bound, JointClip, Normalise, PerLayerClip, Unbounded
 from dpmac.privacy.door import BrokenPromiseError, release
-from dpmac.privacy.groups import Persons
 from dpmac.privacy.ledger import Entry, Ledger
-from dpmac.privacy.origin import Origin, check_origin, origin_of
 from dpmac.privacy.partition import Partition
-from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part
+from dpmac.privacy.parts import Part
 from dpmac.privacy.plan import Plan
-from dpmac.privacy.positions import PositionPart
 from dpmac.privacy.private_rows import PrivateRows
 from dpmac.privacy.query import Answer, Query
 from dpmac.privacy.sampling import Batch, PoissonSampler
 from dpmac.privacy.statement import Statement
+
+# isort: split
+# what builds on the argument comes after it
+from dpmac.bounds.adaptive import AdaptiveQuantile
+from dpmac.bounds.allocation import EqualShares, LeastEnergy
+from dpmac.bounds.clipping import Analytic, Bound, JointClip, Normalise, PerLayerClip, Unbounded
+from dpmac.extensions.persons import Persons
+from dpmac.extensions.provenance import Origin, check_origin, origin_of
 
 BOUNDS: dict[str, Bound] = {
     "normalise": Normalise(),

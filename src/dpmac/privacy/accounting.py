@@ -5,7 +5,7 @@ so the epsilon is an upper bound, but for floating point: tails are differences 
 can miss up to 1e-15 of delta for every release. So a part of delta is set aside for that (:data:`ROUNDOFF`), and where
 it would be a large part the figure is that of the moments accountant in its modern form (RDP), which works with
 logarithms; see :func:`trusted`. RDP stands beside it in any case. How the distributions are kept small is in
-:mod:`dpmac.privacy.losses`, and which noise a calibration tries in :mod:`dpmac.privacy.search`. dp-accounting is
+:mod:`dpmac.kernels.losses`, and which noise a calibration tries in :mod:`dpmac.kernels.search`. dp-accounting is
 imported on first use, so that a command's ``--help`` need not wait for it.
 """
 
@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.privacy.losses import FULL, MEDIUM, QUICK, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian
-from dpmac.privacy.search import Range, UnreachableError, least, limit
+from dpmac.kernels.losses import FULL, MEDIUM, QUICK, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian
+from dpmac.kernels.search import Range, UnreachableError, least, limit
 
 Accountant = Literal["pld", "rdp"]
 MIN_MULTIPLIER = 0.01  # below it an epsilon is in the thousands and the accountants lose their footing
@@ -123,7 +123,7 @@ def with_room(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[list[
 
     Which *other* places a step draws has the same law for both of two neighbouring tables, and is independent of all
     else. Given these, whether a step has a spot for one row more follows from nothing else, or from the noisy count of
-    :mod:`dpmac.privacy.room`, which is among what counts as released: it is a set of outcomes. Where there is no spot
+    :mod:`dpmac.kernels.padding`, which is among what counts as released: it is a set of outcomes. Where there is no spot
     in some step, an event that has a chance of P, the sum of all ``overflow``, at most for either table, outcomes add P
     at most to the divergence; all others have the laws of the plain mechanisms. A divergence of mixtures of one law is
     at most the mixture of the divergences, so delta(epsilon) is at most that of the plain mechanisms plus P. Where P

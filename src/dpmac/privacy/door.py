@@ -5,7 +5,7 @@
 What it guarantees, if the two things below hold: releasing a Poisson sample of rate q adds exactly one event
 "Poisson-sampled Gaussian mechanism, sampling probability q, noise multiplier sigma" to the ledger, under blanking or
 filling in one row of a table whose number of rows is public; or one person with all their rows, where the table is of
-persons and their number is public (:mod:`dpmac.privacy.groups`).
+persons and their number is public (:mod:`dpmac.extensions.persons`).
 
 1. The query treats every row by itself (a test changes one row and sees only that row's parts change).
 2. The bound keeps its promise; this is checked here, on every row, before anything is charged or released.
@@ -13,7 +13,7 @@ persons and their number is public (:mod:`dpmac.privacy.groups`).
 Floating point. Sums are made over blocks of bounded length, and the bounds leave room for their rounding (see
 ``bounds.SLACK`` and, for single precision, ``chunks.SINGLE_ROOM``); the sums of blocks are added up exactly
 (:mod:`dpmac.privacy.noise`), and so are those of several processes that hold parts of one table
-(:mod:`dpmac.privacy.together`). A row's own numbers are rounded too, and matrix
+(:mod:`dpmac.extensions.processes`). A row's own numbers are rounded too, and matrix
 kernels round by shape and by spot: a row that moved because another came or went could change, by much where it sits on
 a discontinuity (ReLU's f' at 0, a row scaled to length 1). So nothing is ever computed on a whole table whose shape its
 rows could change: fronts, coordinates and parts are computed in blocks of public shape, at spots drawn at random by a
@@ -38,20 +38,21 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.kernels.dense import DensePart
+from dpmac.kernels.gathering import Columns
+from dpmac.kernels.gram import GramPart
+from dpmac.kernels.outer import OuterPart
+from dpmac.kernels.padding import Room
+from dpmac.kernels.positions import PositionPart
+from dpmac.kernels.precision import full_precision
+from dpmac.kernels.recording import Sums, Work
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.bounds import KEPT
 from dpmac.privacy.ledger import Entry, Ledger
 from dpmac.privacy.noise import Grid, perturbed
-from dpmac.privacy.origin import check_origin
 from dpmac.privacy.partition import Partition
-from dpmac.privacy.parts import DensePart, GramPart, OuterPart, Part, joint_norms
-from dpmac.privacy.positions import PositionPart
-from dpmac.privacy.precision import full_precision
+from dpmac.privacy.parts import KEPT, Part, joint_norms
 from dpmac.privacy.query import Query
-from dpmac.privacy.recording import Sums, Work
-from dpmac.privacy.room import Room
 from dpmac.privacy.sampling import Batch
-from dpmac.privacy.store import Columns
 from dpmac.randomness import NoiseSource
 
 MAX_ROWS = 2**28  # expected rows in a release: with noise of any use, their sum has room on the grid
@@ -78,7 +79,7 @@ def release(
     """The answer to ``query``: the noisy sum of every partition under its name, over a public constant.
 
     Independent Gaussian noise of standard deviation ``noise_multiplier * partition.scale``, and what the grid and a
-    count of the sample cost (:mod:`dpmac.privacy.room`, half of 1 % where there is one), is added to every coordinate
+    count of the sample cost (:mod:`dpmac.kernels.padding`, half of 1 % where there is one), is added to every coordinate
     (and symmetric partitions are then averaged with their transpose). The event is in the ledger (and on disk, if the
     ledger has a file) before any noise on sums is drawn, so what raises earlier releases and charges nothing, and what
     raises later is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the number of rows taken
@@ -90,7 +91,7 @@ def release(
     """
     asked = Asked.of(batch, query, noise_multiplier, source, divisor, micro_batch)
     asked.check_ledger(ledger)
-    if batch.world.size > 1:
+    if batch.world is not None:
         answer = batch.world.released(asked, source, ledger)
         return {name: numbers.to(dtype) for name, numbers in answer.items()}
     whole = asked.sums(source)
@@ -103,7 +104,7 @@ class Asked:
     """One release, checked: what is asked of which rows, on which grid, and the entry that will be paid for it.
 
     Everything in it but the batch is public. :func:`release` takes its three steps in order, in one process; where
-    several hold the table, they take them together (:mod:`dpmac.privacy.together`).
+    several hold the table, they take them together (:mod:`dpmac.extensions.processes`).
     """
 
     batch: Batch
@@ -146,7 +147,7 @@ class Asked:
         """Raise unless this release may go into ``ledger``."""
         ledger.check_unit(self.batch.unit)
         if self.batch.origin:
-            check_origin(ledger, front=self.batch.origin)
+            self.batch.origin.check(ledger)
 
     def sums(self, source: NoiseSource) -> Tensor:
         """Step 1: the sums of this process' rows, one partition after the other, in whole steps of the grid.
@@ -158,7 +159,7 @@ class Asked:
             work = partial(self.query.recording.sums, work, self.query.reads)
         total: Tensor | None = None
         kept: list[Tensor] = []
-        room = self.rooms[self.batch.world.rank]
+        room = self.rooms[self.batch.rank]
         with full_precision():
             for columns, row_at in self.batch.spend(room, self.micro_batch, source):
                 sums, within = work(columns, row_at)
@@ -194,7 +195,7 @@ def _block_sums(query: Query, scales: Sequence[float], take: Any, columns: Colum
     """The sums over one block, and whether all its rows keep the promise: no number may leave if they do not.
 
     Every share is measured here, on the numbers that are then summed, whoever made it and whatever was measured before.
-    Asks no tensor on a GPU for its value, so that it can be recorded (:mod:`dpmac.privacy.recording`).
+    Asks no tensor on a GPU for its value, so that it can be recorded (:mod:`dpmac.kernels.recording`).
     """
     rows, weights = take(columns, row_at)
     raw = query.parts(*rows)
@@ -247,7 +248,7 @@ def _check_kinds(parts: Sequence[Part], partitions: Sequence[Partition], rows: i
 
 
 def _keep_promise(parts: Sequence[Part], scales: Sequence[float], together: int) -> Tensor:
-    """Whether every example's shares together stay within the promise (see :mod:`dpmac.privacy.bounds`).
+    """Whether every example's shares together stay within the promise (see :mod:`dpmac.bounds.clipping`).
 
     Of persons, whose rows lie at ``together`` neighbouring spots: whether the *sum* of their rows' norms does, which is
     no less than the norm of the sum.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpmac.privacy.accounting import Mechanism
-from dpmac.privacy.groups import PERSON, ROW
-from dpmac.privacy.sampling import NO_ROOM
+from dpmac.privacy.sampling import NO_ROOM, ROW
 
+PERSON = "person"  # a unit of privacy: all rows of one person, or "person by NAME", the name of the column of ids
 _NUMBERS = ("noise_multiplier", "sample_rate", "overflow")
 _DAY = len("2026-01-31")
 _WORDS = ("label", "date", "purpose", "model", "run", "unit")

@@ -1,6 +1,6 @@
 """The ledger: every release, in order, append-only; and the only thing the accountant reads.
 
-Kept in memory and, when it has a file, as lines on disk (:mod:`dpmac.privacy.chain`), flushed to the disk *before* the
+Kept in memory and, when it has a file, as lines on disk (:mod:`dpmac.extensions.ledger_file`), flushed to the disk *before* the
 release hands anything back. So a crash can lose a result that was paid for, never a payment. A ledger belongs to a data
 set, not to a run: everything that is ever released from the same rows goes into one, with its date, its purpose and the
 model it went into.
@@ -15,15 +15,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmac.checks import ArgumentError, number
+from dpmac.kernels.streams import fresh_name
 from dpmac.privacy.accounting import MULTIPLIERS, Accountant, Mechanism, calibrate, epsilon_of, merged
-from dpmac.privacy.chain import LedgerFile
 from dpmac.privacy.entry import Entry
-from dpmac.privacy.groups import ROW
+from dpmac.privacy.sampling import ROW
 from dpmac.privacy.statement import Statement
-from dpmac.randomness.streams import fresh_name
+
+if TYPE_CHECKING:
+    from dpmac.extensions.ledger_file import LedgerFile
 
 __all__ = ["Entry", "Ledger"]
 
@@ -44,7 +46,7 @@ class Ledger:
         self._noted: dict[int, dict[str, str]] = {}
         self._first_thread = threading.get_ident()
         self._copied, self._process, self._lock = False, os.getpid(), threading.RLock()
-        self._file = None if path is None else LedgerFile.begin(Path(path), data_set, _today())
+        self._file = None if path is None else _begun(path, data_set)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -182,7 +184,7 @@ class Ledger:
 
     def save(self, path: str | Path) -> None:
         """Write the whole ledger to a new file, in the format that :meth:`load` reads, with dates to the day."""
-        copy = LedgerFile.begin(Path(path), self._data_set, _today())
+        copy = _begun(path, self._data_set)
         copy.witnessed = False  # a copy to look at: what is continued is the ledger
         copy.append(*(entry.published() for entry in self._entries))
 
@@ -193,6 +195,8 @@ class Ledger:
         A last line that a crash cut short is dropped (its release never returned). Any other damage, a line that was
         edited or lines that are missing are a ValueError that says where.
         """
+        from dpmac.extensions.ledger_file import LedgerFile
+
         file, lines = LedgerFile.open(Path(path))
         ledger = cls(data_set=file.header.data_set)
         for place, line in enumerate(lines, start=2):
@@ -285,6 +289,12 @@ class _Replayed(Ledger):
                 "arguments changed?"
             )
         self._next += 1
+
+
+def _begun(path: str | Path, data_set: str) -> LedgerFile:
+    from dpmac.extensions.ledger_file import LedgerFile
+
+    return LedgerFile.begin(Path(path), data_set, _today())
 
 
 def _check_place(path: Path) -> None:

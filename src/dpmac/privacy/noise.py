@@ -5,7 +5,7 @@ Every partition i has a grid of g * scale_i, and the noise's deviation is 2**bit
 1. rounds the sum of every block of rows to whole numbers of grid steps (:meth:`Grid.whole`);
 2. adds them up, exactly: whole numbers below 2**52 are doubles, in whatever order and in however many processes;
 3. adds whole numbers drawn independently of them, with exactly the law of round(2**bits N), N from N(0, 1)
-   (:mod:`dpmac.randomness.rounded`);
+   (:mod:`dpmac.kernels.rounded`);
 4. turns them into the partition's units.
 
 Rounding commutes with whole numbers: k + round(x) = round(k + x). So what is released is round(k + 2**bits N), a

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-from dpmac.checks import ArgumentError
 
 
 @dataclass(frozen=True)
 class Partition:
     """What is asked for under one name. Everything here is public.
 
-    ``scale`` is what a bound promises (see :mod:`dpmac.privacy.bounds`); it is None until a bound has promised, and a
+    ``scale`` is what a bound promises (see :mod:`dpmac.bounds.clipping`); it is None until a bound has promised, and a
     release refuses it then. ``symmetric`` stacks of matrices get symmetric noise. ``sensitivity`` is a proven bound on
-    every example's share, where there is one (see :class:`~dpmac.privacy.bounds.Analytic`).
+    every example's share, where there is one (see :class:`~dpmac.bounds.clipping.Analytic`).
     """
 
     name: str
@@ -37,15 +34,3 @@ class Partition:
 def promised(partitions: Sequence[Partition], scales: Sequence[float]) -> tuple[Partition, ...]:
     """Each partition with its scale."""
     return tuple(p.promised(scale) for p, scale in zip(partitions, scales, strict=True))
-
-
-def check_dimensions(part: Any, **wanted: int) -> None:
-    """Raise unless these tensors of a part have so many dimensions, the first of them its rows; None is no tensor.
-
-    With a dimension more, a norm could be one entry's and not one row's, and a share longer than it says.
-    """
-    for name, dimensions in wanted.items():
-        tensor = getattr(part, name)
-        if tensor is not None and (tensor.dim() != dimensions or tensor.shape[0] != part.rows):
-            fix = f"give a tensor of {dimensions} dimensions, the first of them the {part.rows} examples"
-            raise ArgumentError(name, tuple(tensor.shape), fix)

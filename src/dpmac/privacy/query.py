@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.kernels.recording import Recording
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import Part
-from dpmac.privacy.recording import Recording
 
 Answer = Mapping[str, Tensor]
 """The noisy sum of every partition under its name. Whoever asked picks out what is its own."""
@@ -22,7 +22,7 @@ class Query:
 
     The guarantee rests on two things that the asker promises and that contract tests hold every asker to: row n of
     each part depends on row n alone (and on public numbers), and the parts of a row together keep the promise that
-    the partitions' scales state (:mod:`dpmac.privacy.bounds`). The second is checked again on every row by
+    the partitions' scales state (:mod:`dpmac.bounds.clipping`). The second is checked again on every row by
     :func:`~dpmac.privacy.door.release`. ``label`` is what the ledger and the statement will call the release.
 
     All code that runs inside ``parts`` is private code: it sees rows. Tests find it by watching, not from a list.
@@ -30,7 +30,7 @@ class Query:
     ``reads`` are the tensors that ``parts`` reads besides rows, and that may change in place between calls (weights),
     if it does the same whenever it is called: no other number that Python could change in between goes in. None where
     that is not known. Such a query, asked again and again, is recorded as a CUDA graph on a GPU
-    (:mod:`dpmac.privacy.recording`).
+    (:mod:`dpmac.kernels.recording`).
     """
 
     label: str

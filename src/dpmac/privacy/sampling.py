@@ -6,7 +6,7 @@ the ledger, so sampling and accounting cannot disagree. A batch can be released 
 rows would need another theorem.
 
 The table has n places, and n is public. Neighbouring tables differ in one place: a row stands there, or it is blank.
-A place may also be a person's, with any number of rows (:mod:`dpmac.privacy.groups`).
+A place may also be a person's, with any number of rows (:mod:`dpmac.extensions.persons`).
 """
 
 from __future__ import annotations
@@ -15,29 +15,28 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
-from dpmac.checks import integer, number
-from dpmac.privacy.chunks import CHUNK
-from dpmac.privacy.gathering import gathered
-from dpmac.privacy.groups import ROW, Persons
-from dpmac.privacy.room import Room, room_for, rooms
-from dpmac.privacy.store import Ahead, Columns, Fetched
-from dpmac.privacy.world import ALONE, World
+from dpmac.checks import ArgumentError, integer, number
+from dpmac.kernels.chunks import CHUNK
+from dpmac.kernels.gaps import RARE
+from dpmac.kernels.gathering import Columns, gathered
+from dpmac.kernels.padding import Room, rooms
 from dpmac.randomness import NoiseSource, SystemNoise, shuffled
-from dpmac.randomness.gaps import RARE
 
 if TYPE_CHECKING:
-    from dpmac.privacy.origin import Origin
+    from dpmac.extensions.provenance import Origin
+    from dpmac.extensions.world import World
 
 MIN_RATE = 1e-9
-MAX_BLOCK = 8192  # rows in a block, at most: the rounding argument in bounds.SLACK counts on it
+MAX_BLOCK = 8192  # rows in a block, at most: the rounding argument of parts.SLACK counts on it
 USUAL_BLOCK = 4608  # unless another number is asked for: room for a batch of 4,096, and what caches hold is quicker
 NO_ROOM = 2.0**-80  # the chance that a sample finds no room, unless a plan sets more of its delta aside
 MULTIPLE = 32  # rows of a block come in multiples of it: matrix kernels have no remainders to treat apart
+ROW = "row"  # the unit of privacy of a table whose places hold one row each
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
 Map = Callable[[Tensor], Tensor]
 
@@ -47,7 +46,7 @@ class PoissonSampler:
     """Draws places: each of ``n`` independently with probability ``rate``, whether a row stands there or not.
 
     Right for any rate from 1e-9 to 1. From the operating system's draws it is exact to 2**-69, and exact where places
-    are rare (:mod:`dpmac.randomness.gaps`); a seeded comparison is made on 53 bits, so a rate of 1e-6 is off by 1e-10
+    are rare (:mod:`dpmac.kernels.gaps`); a seeded comparison is made on 53 bits, so a rate of 1e-6 is off by 1e-10
     of itself at most. A rate of 1 takes every place. A draw may be empty. Reproducible only if the source is
     seeded. ``overflow`` is the chance with which a sample may find no room (:func:`room_for`): the less room, the less
     work, and the ledger says what it was. It is 0 at a rate of 1.
@@ -93,6 +92,60 @@ class PoissonSampler:
         return torch.nonzero(self.source.uniform(count) < self.rate).flatten()
 
 
+class Places(Protocol):
+    """Which rows stand at the places of a table. ``together`` and ``unit`` are public."""
+
+    def __len__(self) -> int:
+        """The number of places: public."""
+
+    @property
+    def together(self) -> int:
+        """Neighbouring spots that belong to one place, a power of two."""
+
+    @property
+    def unit(self) -> str:
+        """Whose privacy it is, as the ledger writes it."""
+
+    def drawn(self, places: Tensor | None, source: NoiseSource) -> Tensor:
+        """The rows at these places (None: at all), (places, together); -1 where there is none."""
+
+    def without(self, place: int) -> tuple[Any, Tensor]:
+        """The places of the neighbour that lacks what stands at ``place``, and which rows are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneRowEach:
+    """Places that hold one row each: ``rows`` has its number, -1 at a blank place, among ``count`` rows in all."""
+
+    rows: Tensor
+    count: int
+
+    together, unit = 1, ROW
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def drawn(self, places: Tensor | None, source: NoiseSource) -> Tensor:  # noqa: ARG002 - nothing is drawn
+        return (self.rows if places is None else self.rows.index_select(0, places)).unsqueeze(1)
+
+    def without(self, place: int) -> tuple[OneRowEach, Tensor]:
+        row = int(self.rows[place])
+        if row < 0:
+            raise ArgumentError("place", place, "it is blank already")
+        rows = torch.where(self.rows == row, -1, self.rows - (self.rows > row).long())
+        return OneRowEach(rows, self.count - 1), torch.arange(self.count) != row
+
+
+class Fetcher(Protocol):
+    """Columns whose rows are not in memory: see :mod:`dpmac.extensions.stores`."""
+
+    def fetch(self, rows: Tensor) -> Future[Any]:
+        """Those rows, as soon as they are there."""
+
+    def each(self, blocks: Iterator[Tensor]) -> Iterator[tuple[Columns, Tensor]]:
+        """Block after block of row numbers, as columns and places in them."""
+
+
 class Batch:
     """Private rows drawn with a known rate, to be spent in exactly one release.
 
@@ -101,8 +154,8 @@ class Batch:
 
     def __init__(
         self,
-        columns: Columns | Ahead,
-        rows: Tensor | Persons,
+        columns: Columns | Fetcher,
+        rows: Places,
         places: Tensor | None,
         sample_rate: float,
         seeded: bool,
@@ -110,7 +163,7 @@ class Batch:
         front: Map | None = None,
         origin: Origin | None = None,
         device: torch.device | None = None,
-        world: World = ALONE,
+        world: World | None = None,
         shards: tuple[int, ...] | None = None,
     ) -> None:
         self._columns, self._rows, self._places, self._spent = columns, rows, places, False
@@ -118,28 +171,27 @@ class Batch:
         self.origin = origin  # what has shaped the rows' front
         self.sample_rate, self.overflow = sample_rate, overflow
         self.seeded = seeded  # amplification by sampling needs a sample that nobody can replay
-        self.world = world
+        self.world = world  # the processes that hold parts of the table; None for one
         self._shards = (len(rows),) if shards is None else shards  # places in every process
         self.expected_rows = sample_rate * sum(self._shards) * self.together  # public, unlike what was really drawn
         self.device = columns[0].device if isinstance(columns, tuple) else device or torch.device("cpu")
-        self._coming: Future[Fetched] | None = None
-        if isinstance(columns, Ahead) and places is not None and not isinstance(rows, Persons):
-            self._coming = columns.fetch(rows[places])  # meanwhile, another batch may be at work
+        self._coming: Future[Any] | None = None
+        if not isinstance(columns, tuple) and isinstance(rows, OneRowEach) and places is not None:
+            self._coming = columns.fetch(rows.drawn(places, SystemNoise()))  # meanwhile, another batch may be at work
 
     @property
     def together(self) -> int:
-        """Neighbouring spots that belong to one place, a power of two: 1, but for persons."""
-        return self._rows.together if isinstance(self._rows, Persons) else 1
+        return self._rows.together
 
     @property
     def unit(self) -> str:
         """Whose privacy it is, as the ledger writes it."""
-        return self._rows.unit if isinstance(self._rows, Persons) else ROW
+        return self._rows.unit
 
     @property
-    def capacity(self) -> int:
-        """Rows there is room for in this process at most, a public number; see :func:`room_for`."""
-        return self.together * room_for(len(self._rows), self.sample_rate, self.overflow)
+    def rank(self) -> int:
+        """This process' number among those that hold the table."""
+        return 0 if self.world is None else self.world.rank
 
     def rooms(self, noise_multiplier: float) -> tuple[Room, ...]:
         """The room for the sample in every process, if it is released with that much noise: public."""
@@ -190,7 +242,7 @@ class Batch:
             )
         self._spent = True
         places = source.spawn("places")
-        drawn = self._drawn(places)
+        drawn = self._rows.drawn(self._places, places)
         if room.deviation > 0.0:  # a blank place is not counted, and takes no spot: as if it had never been drawn
             drawn = drawn[(drawn >= 0).any(dim=1)]
         wanted = max(1, room.spots(len(drawn), source.spawn("room")))
@@ -215,30 +267,24 @@ class Batch:
         return at.index_copy_(0, order[: len(drawn)], drawn)
 
     def _found(self, blocks: tuple[Tensor, ...]) -> Iterator[tuple[Columns, Tensor]]:
-        """Every block of row numbers with the columns that they are rows of."""
+        """Every block of row numbers with the columns, on this batch's device, that they are rows of."""
         if isinstance(self._columns, tuple):
             yield from ((self._columns, block) for block in blocks)
             return
-        if self._coming is not None:
-            there = self._coming.result()
-            found: Iterator[tuple[Columns, Tensor]] = (there.at(block) for block in blocks)
-        else:
+        if self._coming is None:
             found = self._columns.each(iter(blocks))
+        else:
+            there = self._coming.result()
+            found = (there.at(block) for block in blocks)
         for columns, block in found:
             yield tuple(column.to(self.device) for column in columns), block
-
-    def _drawn(self, source: NoiseSource) -> Tensor:
-        """The rows of every place that was drawn, (places, together); -1 where there is none."""
-        if isinstance(self._rows, Persons):
-            return self._rows.drawn(self._places, source)
-        return (self._rows if self._places is None else self._rows.index_select(0, self._places)).unsqueeze(1)
 
 
 def block_size(capacity: int, micro_batch: int | None, together: int = 1) -> int:
     """Rows in a block: all there is room for in as few equal blocks as the micro-batch (or USUAL_BLOCK) allows.
 
     Depends on public numbers only. A multiple of MULTIPLE, and of ``together``, a power of two; or, of rows alone, so
-    many that they are chunks of one length (:func:`~dpmac.privacy.chunks.chunk_of`).
+    many that they are chunks of one length (:func:`~dpmac.kernels.chunks.chunk_of`).
     """
     capacity, multiple = max(capacity, 1), max(MULTIPLE, together)
     most = min(multiple * math.ceil((USUAL_BLOCK if micro_batch is None else micro_batch) / multiple), MAX_BLOCK)

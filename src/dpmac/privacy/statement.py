@@ -9,7 +9,8 @@ from typing import Any
 
 from dpmac.checks import number
 from dpmac.privacy.accounting import MIN_DELTA, UNIT, Mechanism, accountant_version, epsilon_of, trusted, with_room
-from dpmac.privacy.groups import PERSON, ROW
+from dpmac.privacy.entry import PERSON
+from dpmac.privacy.sampling import ROW
 
 SEEDED = "seeded: not private against someone who knows the seed"
 SEEDED_LINE = (

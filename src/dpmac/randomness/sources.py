@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import integer
-from dpmac.randomness.chacha import gaussians_on, steps_on
-from dpmac.randomness.gaps import RARE, rare_places
-from dpmac.randomness.gaussian import gaussians, places, uniforms
-from dpmac.randomness.rounded import steps
-from dpmac.randomness.streams import AESStream
+from dpmac.kernels.chacha import gaussians_on, steps_on
+from dpmac.kernels.gaps import RARE, rare_places
+from dpmac.kernels.gaussian import gaussians, places, uniforms
+from dpmac.kernels.rounded import steps
+from dpmac.kernels.streams import AESStream
 
 
 class NoiseSource(Protocol):
@@ -46,9 +46,9 @@ class SystemNoise:
     """The default: a cipher keyed by the operating system's cryptographic generator. Cannot be seeded or replayed.
 
     Every draw takes a fresh key of 256 bits and forgets it: AES in counter mode on the CPU
-    (:mod:`dpmac.randomness.streams`), ChaCha20 on a CUDA device, where the noise is then made in place
-    (:mod:`dpmac.randomness.chacha`). The source itself holds nothing. So threads and forked processes may share it, and
-    a copy or a pickle of it is as good as a new one. What a release adds is exact (:mod:`dpmac.randomness.rounded`).
+    (:mod:`dpmac.kernels.streams`), ChaCha20 on a CUDA device, where the noise is then made in place
+    (:mod:`dpmac.kernels.chacha`). The source itself holds nothing. So threads and forked processes may share it, and
+    a copy or a pickle of it is as good as a new one. What a release adds is exact (:mod:`dpmac.kernels.rounded`).
     """
 
     @property

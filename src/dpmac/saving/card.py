@@ -12,7 +12,7 @@ from typing import Any
 from dpmac.estimators import DPMACClassifier, DPMACRegressor
 from dpmac.estimators.rows import OnRows
 from dpmac.privacy import Plan, Statement
-from dpmac.privacy.groups import ROW
+from dpmac.privacy.sampling import ROW
 from dpmac.privacy.statement import noun
 from dpmac.tables import Category, Schema
 from dpmac.tables.columns import Column

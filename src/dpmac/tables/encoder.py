@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
+from dpmac.extensions.outputs import remember
 from dpmac.nets.fronts.base import Front, Shape
-from dpmac.privacy.outputs import remember
 from dpmac.tables.columns import Array, Category, Column, Number
 from dpmac.tables.frames import cells
 from dpmac.tables.schema import Schema

@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
+from dpmac.extensions.persons import USUAL
 from dpmac.privacy import Ledger, Mechanism, OuterPart, Part, Partition, Persons, PrivateRows, Query, release
 from dpmac.privacy.accounting import calibrate, check_multiplier
-from dpmac.privacy.bounds import SLACK
-from dpmac.privacy.groups import USUAL
+from dpmac.privacy.parts import SLACK
 from dpmac.privacy.plan import check_delta
 from dpmac.randomness import NoiseSource, SystemNoise
 from dpmac.tables.coding import Reader

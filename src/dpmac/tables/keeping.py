@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.store import Columns, Store
+from dpmac.extensions.stores import Store
+from dpmac.kernels.gathering import Columns
 from dpmac.tables.columns import Array
 
 Block = tuple[Array, ...]

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.files import whole_file
 from dpmac.limits import read_json
-from dpmac.privacy.origin import PUBLIC, Origin
 from dpmac.tables.columns import Category, Column, Number, check_length, did_you_mean, text_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class Schema:
     task: Task | None = None
     name: str = ""
     about: str = ""
-    origin: Origin = PUBLIC  # the releases that ranges come from, if they were estimated: see dpmac.privacy.origin
+    origin: Origin = (
+        PUBLIC  # the releases that ranges come from, if they were estimated: see dpmac.extensions.provenance
+    )
 
     def __post_init__(self) -> None:
         fix = "give a mapping of names to Number(low, high) or Category(values)"
@@ -110,7 +112,7 @@ class Schema:
         return value
 
     def as_public(self, why: str) -> Schema:
-        """The same, public to the rows to come on your word: as :meth:`dpmac.privacy.origin.Shaped.as_public`."""
+        """The same, public to the rows to come on your word: as :meth:`dpmac.extensions.provenance.Shaped.as_public`."""
         return replace(self, origin=self.origin.called_public(why))
 
     # --- by value -----------------------------------------------------------------------------------------------------

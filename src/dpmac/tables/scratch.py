@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.store import Columns
+from dpmac.kernels.gathering import Columns
 from dpmac.tables.columns import Array
 
 _AT_ONCE = 1024  # rows that are touched before their pages are let go: the system maps 64 KiB about each

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dpmac.checks import ArgumentError, integer
-from dpmac.privacy.store import Columns, Store
+from dpmac.extensions.stores import Store
+from dpmac.kernels.gathering import Columns
 from dpmac.tables.coding import Reader, cells_of, distinct
 from dpmac.tables.columns import Array, did_you_mean
 from dpmac.tables.files import PARQUET, Table, read_table

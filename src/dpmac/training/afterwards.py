@@ -14,12 +14,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpmac.extensions.world import ALONE, World
 from dpmac.files import whole_file
 from dpmac.limits import read_json
 from dpmac.nets.files import rebuilding
 from dpmac.privacy import Ledger
 from dpmac.privacy.plan import STEP
-from dpmac.privacy.world import ALONE, World
 from dpmac.training.checkpoint import Checkpoints
 
 FORMAT = "dpmac-after-1"

@@ -1,4 +1,4 @@
-"""Before a training touches a row: does every piece of it treat rows by themselves? (:mod:`dpmac.privacy.mixing`)"""
+"""Before a training touches a row: does every piece of it treat rows by themselves? (:mod:`dpmac.extensions.row_independence`)"""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
+from dpmac.extensions.row_independence import ROWS, Trial, blamed, fault_of, trials
 from dpmac.nets.network import Stage
 from dpmac.privacy import PrivateRows
-from dpmac.privacy.mixing import ROWS, Trial, blamed, fault_of, trials
 from dpmac.training.step import Step, inputs_of, ours
 
 MOST = 1000  # kinds of steps that are remembered

@@ -27,9 +27,9 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
 from dpmac.files import parts_of, sync
+from dpmac.kernels.streams import fresh_name
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.privacy import Ledger
-from dpmac.randomness.streams import fresh_name
 from dpmac.training.alone import alone_with
 from dpmac.training.trees import packed, unpacked
 

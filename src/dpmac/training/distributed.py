@@ -11,8 +11,8 @@ import torch
 from torch import distributed
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.together import Together
-from dpmac.privacy.world import ALONE, World
+from dpmac.extensions.processes import Together
+from dpmac.extensions.world import ALONE, World
 
 PATIENCE = 1800.0  # seconds that a process waits for a slow one
 

@@ -1,4 +1,4 @@
-"""Training in several processes: what the others do where one leads (:mod:`dpmac.privacy.world`).
+"""Training in several processes: what the others do where one leads (:mod:`dpmac.extensions.world`).
 
 Every process walks the same steps with its own rows and moves its own copy of the weights by what was released, which
 is the same everywhere. Only the leader keeps the ledger's file and writes checkpoints; the others keep the same books
@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpmac.extensions.world import World
 from dpmac.nets.fronts import Front
 from dpmac.privacy import Ledger
-from dpmac.privacy.world import World
 from dpmac.training.checkpoint import Checkpoints
 
 

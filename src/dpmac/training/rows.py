@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.world import ALONE, World
 from dpmac.methods.tables import check_finite, check_floating
 from dpmac.nets.fronts import Front
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
 from dpmac.privacy import PrivateRows
-from dpmac.privacy.world import ALONE, World
 
 
 def private_rows(

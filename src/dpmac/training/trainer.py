@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
+from dpmac.extensions.provenance import PUBLIC, Origin, check_origin
+from dpmac.extensions.world import ALONE, World, WorldError
 from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, Polynomial, WStep, ZStep
 from dpmac.mac.wsteps.base import WeightUpdater
 from dpmac.methods import Gradients
@@ -25,9 +27,7 @@ from dpmac.nets import Loss, Network
 from dpmac.nets.fronts import Front
 from dpmac.privacy import Bound, Ledger, Normalise, Plan, PrivateRows, Unbounded, release
 from dpmac.privacy.accounting import merged
-from dpmac.privacy.origin import Origin, check_origin
 from dpmac.privacy.plan import STEP
-from dpmac.privacy.world import ALONE, World, WorldError
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training.apart import check_step
 from dpmac.training.checkpoint import Checkpoints
@@ -50,7 +50,7 @@ class Trainer:
     ``network`` itself is never changed, so each :meth:`fit` starts from the same public weights and its ledger is the
     whole truth about the model it returns. A network, a front or a threshold that private rows have shaped already is
     refused, unless the ledger of that shaping comes along (``plan.before`` and ``ledger``); if those were rows of other
-    people, say so: ``network.as_public(why)``. (See :mod:`dpmac.privacy.origin`.)
+    people, say so: ``network.as_public(why)``. (See :mod:`dpmac.extensions.provenance`.)
 
     ``front`` is the public map from raw rows to the network's inputs; it belongs to the model and is applied on the
     private way. ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives
@@ -134,7 +134,7 @@ class Trainer:
         world.everywhere(lambda: check_step(first, rows.to(network.device)))
         # now that every piece has been used once: one may have loaded a network meanwhile
         found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
-        known = Origin.together(found, rows.origin)
+        known = Origin.together(found, rows.origin or PUBLIC)
         table, step_of = self._start(rows.to(network.device), network, front)
         samples = Samples(table, self.plan.sampler(self.source.spawn("sampler")))
         updater = self.wstep.start(network, self.plan.steps)

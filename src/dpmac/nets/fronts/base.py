@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.origin import Shaped
+from dpmac.extensions.provenance import Shaped
 
 Shape = tuple[int, ...]
 FLOOR = 1e-6  # of what a row's length is measured in: a row that is shorter is not scaled up, it gives zeros
@@ -24,7 +24,7 @@ class Front(Shaped):
 
     ``kind`` is its name in files; :meth:`arguments` gives the constructor's arguments (plain values and tensors), from
     which a saved front is built again. ``dear`` fronts are worth computing once and not in every step. ``origin`` says
-    which releases its numbers come from (:mod:`dpmac.privacy.origin`), if any do.
+    which releases its numbers come from (:mod:`dpmac.extensions.provenance`), if any do.
     """
 
     kind: ClassVar[str]

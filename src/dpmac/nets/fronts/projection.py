@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dpmac.bounds.clipping import clip_factors
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.kernels.norms import row_norms
 from dpmac.nets.fronts.base import FLOOR, Front, Shape, check_width
-from dpmac.privacy.bounds import SLACK, clip_factors
-from dpmac.privacy.parts import row_norms
+from dpmac.privacy.parts import SLACK
 
 SIDE = 512  # pixels
 BASIS = 2**25  # numbers: a file that names a side and a count must not fill the memory

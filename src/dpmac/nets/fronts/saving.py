@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
+from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.fronts.base import Front
-from dpmac.privacy.origin import PUBLIC, Origin
 
 FORMAT = "dpmac-front-1"
 ELSEWHERE = {"table": "dpmac.tables"}  # fronts that live in a room above; they list themselves when it is imported

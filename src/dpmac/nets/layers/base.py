@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.origin import Shaped
+from dpmac.extensions.provenance import Shaped
 from dpmac.privacy.parts import Part
 from dpmac.randomness import NoiseSource
 

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpmac.checks import ArgumentError, integer
+from dpmac.kernels.positions import PositionPart
 from dpmac.nets.layers.base import Layer, Shape, WeightLayer, with_one
 from dpmac.nets.layers.dense import filled
-from dpmac.privacy.positions import PositionPart
 
 Pair = tuple[int, int]
 

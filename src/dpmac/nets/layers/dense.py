@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpmac.checks import ArgumentError, integer
+from dpmac.kernels.gram import GramPart
+from dpmac.kernels.outer import OuterPart
 from dpmac.nets.layers.base import Layer, Shape, WeightLayer, with_one
-from dpmac.privacy.parts import GramPart, OuterPart
 
 
 class Dense(WeightLayer):

@@ -1,0 +1,236 @@
+"""Several processes that hold parts of one table, and release from it as one: all of :mod:`dpmac.privacy` that knows.
+
+Every process has a *shard*: its own places of the table, and n is the places of all. It draws its own Poisson sample of
+its own places with the plan's rate; together that is a Poisson sample of the table. It sums its own checked parts, in
+whole steps of the release's grid (:mod:`dpmac.privacy.noise`), so sums add up exactly, in whatever order. The *leader*
+alone learns the total, writes the event into the ledger, once, and only then draws noise, once; everybody gets what is
+released. A row stands in one shard, and what other processes send does not depend on it: the argument is the one for a
+single process, with "block" read across all of them.
+
+The leader looks at every process' sums by themselves and refuses those that no rows could have made: numbers that are
+not whole, or larger than its rows can bring (:func:`possible_sums`). Added up unseen, a number beyond what doubles hold
+exactly would round other processes' sums, or the noise, away. Within those limits a process may say what it likes of
+its own rows: the noise hides everybody else's as ever.
+
+What one process must trust another with: its sums, which are private numbers, go to the leader through whatever
+torch.distributed talks over (its traffic is neither signed nor encrypted). See docs/scale.md.
+
+Nothing is charged until every process has said that its sums are made and its promises kept; what differs between
+processes that must not (the plan, the code, the weights) is told at the same moment and refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+from dpmac.extensions.world import Done, WorldError
+from dpmac.privacy.door import Asked
+from dpmac.privacy.ledger import Ledger
+from dpmac.randomness import NoiseSource
+
+
+class Together:
+    """The processes of a torch.distributed group, which must have been started (``dpmac.training.distributed``).
+
+    ``group`` carries sums and answers (NCCL between GPUs, gloo else); ``words``, a gloo group, what processes say.
+    """
+
+    def __init__(self, group: Any = None, words: Any = None) -> None:
+        self._group, self._words = group, group if words is None else words
+        self.rank, self.size = distributed.get_rank(group), distributed.get_world_size(group)
+        self._notes: dict[str, Any] = {}
+        self._count = 0  # releases begun: nobody's second meets another's first
+        self._broken = False
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def __repr__(self) -> str:
+        return f"Together(rank={self.rank}, size={self.size})"
+
+    def __deepcopy__(self, memo: Any) -> Together:
+        return self  # a handle
+
+    def released(self, asked: Asked, source: NoiseSource, ledger: Ledger) -> dict[str, Tensor]:
+        self._count += 1
+        self._notes |= {"the number of releases": self._count, **asked.described()}
+        whole = self.everywhere(lambda: asked.sums(source))
+        liars = self._collect(whole, asked.most_steps())
+        answer: dict[str, Tensor] = {p.name: whole.new_empty(p.shape) for p in asked.query.partitions}
+        with self._led():
+            if self.leads:
+                if liars:
+                    raise WorldError(
+                        f"process {liars[0]} sent sums that no rows of its own could make: nothing was released"
+                    )
+                ledger.append(asked.entry)
+                answer = asked.perturbed(whole, source)
+        self.spread([answer[p.name] for p in asked.query.partitions])
+        if not self.leads:
+            ledger.append(asked.entry)
+        return answer
+
+    def _collect(self, mine: Tensor, limits: Sequence[float]) -> list[int]:
+        """Add everybody's sums to the leader's; the answer, there, is who sent sums that cannot be true.
+
+        One process after the other: a reduction would add up numbers that nobody has looked at.
+        """
+        if not self.leads:
+            with self._talking():
+                distributed.send(mine, dst=self._first, group=self._group)
+            return []
+        liars = list[int]()
+        theirs = torch.empty_like(mine)
+        for rank in range(1, self.size):
+            with self._talking():
+                distributed.recv(theirs, src=self._global(rank), group=self._group)
+            if possible_sums(theirs, limits[rank]):
+                mine.add_(theirs)
+            else:
+                liars.append(rank)
+        return liars
+
+    def everywhere(self, work: Callable[[], Done]) -> Done:
+        done: Done | None = None
+        failed: Exception | None = None
+        try:
+            done = work()
+        except Exception as error:
+            failed = error
+        self._compare(self._taken(), failed)
+        if failed is not None:
+            raise failed
+        return done  # type: ignore[return-value]
+
+    def everyone(self, mine: Any) -> list[Any]:
+        said = json.dumps(mine).encode()
+        with self._talking():
+            lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+            distributed.all_gather(lengths, torch.tensor([len(said)]), group=self._words)
+            longest = max(int(length) for length in lengths)
+            heard = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
+            padded = torch.zeros(longest, dtype=torch.uint8)
+            padded[: len(said)] = torch.frombuffer(bytearray(said), dtype=torch.uint8)
+            distributed.all_gather(heard, padded, group=self._words)
+        pairs = zip(heard, lengths, strict=True)
+        return [json.loads(one[: int(length)].numpy().tobytes()) for one, length in pairs]
+
+    def leaders(self, value: Any) -> Any:
+        return self.everyone(value if self.leads else None)[0]
+
+    def agree(self, what: str, value: Any) -> None:
+        self._compare({**self._taken(), what: value})
+
+    def note(self, what: str, value: Any) -> None:
+        self._notes[what] = value
+
+    def spread(self, tensors: Sequence[Tensor]) -> None:
+        if not tensors:
+            return
+        whole = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+        with self._talking():
+            distributed.broadcast(whole, src=self._first, group=self._group)
+        if not self.leads:
+            with torch.no_grad():
+                for tensor, flat in zip(tensors, torch.split(whole, [t.numel() for t in tensors]), strict=True):
+                    tensor.copy_(flat.view(tensor.shape))
+
+    def leave(self) -> None:
+        """Talk to nobody any more, and hold no connection open: whoever waits for this process hears of it."""
+        self._group = self._words = None
+        self._broken = True
+
+    # --- words --------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """What torch.distributed raises when a process is gone, in our words; from then on nobody is talked to."""
+        if self._broken:
+            raise WorldError("the processes have lost each other before: start all of them again to go on")
+        try:
+            yield
+        except BaseException as error:
+            self._broken = True
+            if not isinstance(error, RuntimeError | ValueError):
+                raise
+            said = re.sub(r"^\[[^ ]*\] ", "", (str(error).splitlines() or [""])[0]).split(". ")[0]
+            raise WorldError(
+                f"another process has stopped, or cannot be reached ({said:.120}). What was released until now is in "
+                "the ledger; start all processes again to go on"
+            ) from error
+
+    @property
+    def _first(self) -> int:
+        return self._global(0)
+
+    def _global(self, rank: int) -> int:
+        return rank if self._group is None else distributed.get_global_rank(self._group, rank)
+
+    @contextmanager
+    def _led(self) -> Iterator[None]:
+        """Around what the leader alone does: if it fails, everyone hears of it."""
+        failed: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            failed = error
+        flag = torch.tensor([0 if failed is None else 1])
+        with self._talking():
+            distributed.broadcast(flag, src=self._first, group=self._words)
+        if failed is not None:
+            raise failed
+        if int(flag):
+            raise WorldError("process 0, which keeps the ledger, could not make the release: see its own error")
+
+    def _taken(self) -> dict[str, Any]:
+        notes, self._notes = self._notes, {}
+        return notes
+
+    def _compare(self, notes: dict[str, Any], failed: Exception | None = None) -> None:
+        """One short message each; only if they are not all alike, what is behind them."""
+        digest = hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).digest()
+        mine = torch.tensor([failed is not None, *digest], dtype=torch.uint8)
+        heard = [torch.zeros_like(mine) for _ in range(self.size)]
+        with self._talking():
+            distributed.all_gather(heard, mine, group=self._words)
+        fallen = [rank for rank, one in enumerate(heard) if int(one[0])]
+        if fallen:
+            if failed is None:
+                raise WorldError(f"process {fallen[0]} could not make its part; nothing was released: see its error")
+            return
+        if all(torch.equal(one, mine) for one in heard):
+            return
+        said = self.everyone(notes)
+        names = {name for notes in said for name in notes}
+        for name in sorted(names):
+            values = [notes.get(name) for notes in said]
+            other = next((rank for rank, value in enumerate(values) if value != values[0]), None)
+            if other is not None:
+                theirs, first = _short(values[other]), _short(values[0])
+                raise WorldError(f"{name} of process {other} is {theirs}, and {first} of process 0")
+        raise WorldError("the processes do not do the same")
+
+
+def possible_sums(sums: Tensor, limit: float) -> bool:
+    """Whether rows can have made these sums: whole numbers of steps, none beyond ``limit``.
+
+    A ``limit`` of infinity is that of a release without noise, which has no grid: only numbers are asked for.
+    """
+    if math.isinf(limit):
+        return bool(sums.isfinite().all())
+    return bool(((sums.abs() <= limit) & (sums == sums.round())).all())  # NaN is neither
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

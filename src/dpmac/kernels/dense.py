@@ -1,0 +1,42 @@
+"""Shares as they are: counts, indicators, scalars. K1: norms in double precision. K2: sums in double precision."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from dpmac.kernels.norms import row_norms, times
+
+
+@dataclass(frozen=True)
+class DensePart:
+    """Share n is ``values[n]`` itself: counts, indicators, scalars."""
+
+    values: Tensor  # (rows, ...)
+
+    @property
+    def rows(self) -> int:
+        return len(self.values)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape[1:])
+
+    def norms(self) -> Tensor:
+        return row_norms(self.values.double().reshape(self.rows, math.prod(self.shape)))
+
+    single = False
+
+    def doubled(self) -> DensePart:
+        return self
+
+    def scaled(self, factors: Tensor) -> DensePart:
+        return DensePart(times(self.values, factors))
+
+    def explicit(self) -> Tensor:
+        return self.values.double()
+
+    def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
+        return self.values.double().sum(dim=0)

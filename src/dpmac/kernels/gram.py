@@ -1,0 +1,59 @@
+"""Weighted Gram matrices, a dense layer's curvature. K1: exact norms from two vectors. K2: sums in double precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dpmac.checks import check_dimensions
+from dpmac.kernels.norms import norms_apart, times
+
+
+@dataclass(frozen=True)
+class GramPart:
+    """Share n is the stack of symmetric matrices ``weights[n, j] rows[n] rows[n]^T``, one for each unit j.
+
+    The curvature of a dense layer, or with a single column of ones the Gram matrix of its inputs. The norm of a share
+    is ||weights[n]|| ||inputs[n]||^2, exactly, and no share is ever built.
+    """
+
+    weights: Tensor  # (rows, units)
+    inputs: Tensor  # (rows, d_in)
+
+    def __post_init__(self) -> None:
+        check_dimensions(self, weights=2, inputs=2)
+
+    @property
+    def rows(self) -> int:
+        return len(self.weights)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.weights.shape[1], self.inputs.shape[1], self.inputs.shape[1])
+
+    def norms(self) -> Tensor:
+        (weights, a), (inputs, b) = norms_apart(self.weights), norms_apart(self.inputs)
+        found = weights * inputs.square() * (a * b * b)  # in this order: b * b alone could underflow
+        return torch.where((weights == 0) & torch.isfinite(inputs), 0.0, found)  # b * b may well be infinite there
+
+    single = False
+
+    def doubled(self) -> GramPart:
+        return self
+
+    def explicit(self) -> Tensor:
+        inputs, weights = self.inputs.double(), self.weights.double()
+        return weights[:, :, None, None] * (inputs.unsqueeze(2) * inputs.unsqueeze(1)).unsqueeze(1)
+
+    def scaled(self, factors: Tensor) -> GramPart:
+        # half of it on either side of x x^T: a small weight beside a long row has no digits to lose
+        roots = torch.where((self.weights == 0).all(dim=1), 0.0, factors.double().abs().sqrt())
+        return GramPart(times(self.weights, factors.sign()), times(self.inputs, roots))
+
+    def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
+        inputs, weights = self.inputs.double(), self.weights.double()
+        units = [(inputs * weights[:, j : j + 1]).T @ inputs for j in range(weights.shape[1])]
+        stacked = torch.stack(units) if units else inputs.new_zeros(self.shape)
+        return (stacked + stacked.transpose(1, 2)) / 2  # exactly symmetric, whatever the matrix product rounds

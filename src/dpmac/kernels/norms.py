@@ -1,0 +1,57 @@
+"""Norms of rows, never below the true ones (K1), and products in which 0 times anything is 0."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def row_norms(rows: Tensor) -> Tensor:
+    """Euclidean norm of each row (..., d), accumulated in double precision; no square underflows or overflows."""
+    unit, largest = norms_apart(rows)
+    return unit * largest
+
+
+def norms_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The norm of each row as two factors, so that a product of norms can be made without underflow.
+
+    Double rows are taken over their largest entry first; squares of single-precision numbers are safe in double.
+    """
+    if rows.dtype != torch.float64:
+        norms: Tensor = torch.linalg.vector_norm(rows.float(), dim=-1, dtype=torch.float64)
+        return norms, torch.ones_like(norms)
+    largest = largest_entries(rows)
+    scaled: Tensor = torch.linalg.vector_norm(rows / largest, dim=-1)
+    return scaled, largest.squeeze(-1)
+
+
+def single_norms(rows: Tensor) -> Tensor:
+    """Norms of single-precision rows, measured in single precision and never below the true ones.
+
+    Adding d squares in any order is off by d u of their sum, u = 2^-24, and what underflows is below 2^-126 each; what
+    overflows gives infinity.
+    """
+    d = rows.shape[-1]
+    found: Tensor = torch.linalg.vector_norm(rows, dim=-1).double()
+    return found.mul_(1.0 + (d + 4) * 2.0**-24).add_(math.sqrt(d) * 2.0**-63)
+
+
+def largest_entries(rows: Tensor) -> Tensor:
+    """The largest absolute entry along the last dimension, kept as a dimension; 1 where it is 0 or not finite."""
+    if rows.shape[-1] == 0:
+        return rows.new_ones(*rows.shape[:-1], 1)
+    largest = rows.abs().amax(dim=-1, keepdim=True)
+    return torch.where((largest > 0) & torch.isfinite(largest), largest, 1.0)
+
+
+def times(values: Tensor, factors: Tensor) -> Tensor:
+    """Rows of ``values`` times ``factors`` in double precision, where 0 times anything is 0."""
+    column = factors.double().reshape(-1, *[1] * (values.dim() - 1))
+    return torch.where(column == 0, 0.0, values.double() * column)
+
+
+def kept(values: Tensor, factors: Tensor) -> Tensor:
+    """Rows of ``values`` with those of factor 0 blanked, so that 0 * inf cannot reach a sum."""
+    return torch.where((factors == 0).reshape(-1, *[1] * (values.dim() - 1)), 0.0, values)

@@ -1,0 +1,148 @@
+"""Parts of layers whose weights serve many positions: a convolution's slope, summed over an image.
+
+A share is a sum of outer products, one for each position, and no longer of rank one. Its norm comes from the two Gram
+matrices of the positions (P^2 (d_in + d_out) operations) or by building the share (P d_in d_out), whichever is less;
+that follows from shapes alone. Either way terms of different positions may cancel, so rounding is bounded against what
+they were before: the norm that is given is never below that of the share which is summed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dpmac.checks import check_dimensions
+from dpmac.kernels.norms import largest_entries, times
+
+UNIT_ROUNDOFF = 2.0**-53
+MEMORY = 1 << 26  # bytes of shares, or of Gram matrices, to build at a time
+LARGEST = 1e300  # of a share's terms together: beyond it, one could be built that is not finite
+
+
+@dataclass(frozen=True)
+class PositionPart:
+    """Share n is ``factors[n]`` times the sum over positions p of ``left[n, p] right[n, p]^T``.
+
+    Shares are built one by one before they are added up, so that what cancels inside a share cancels before it meets
+    the others: the rounding of the sum over examples is that of shares that keep their promise. Factors (None for 1)
+    are applied to built shares: rounded into ``left`` they would undo what cancels.
+    """
+
+    left: Tensor  # (rows, positions, d_out)
+    right: Tensor  # (rows, positions, d_in)
+    factors: Tensor | None = None  # (rows,), float64
+
+    def __post_init__(self) -> None:
+        check_dimensions(self, left=3, right=3, factors=1)
+
+    @property
+    def rows(self) -> int:
+        return len(self.left)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.left.shape[2], self.right.shape[2])
+
+    @property
+    def by_gram(self) -> bool:
+        """True where Gram matrices are the cheaper way to the norms."""
+        positions, d_out, d_in = self.left.shape[1], *self.shape
+        return positions * (d_in + d_out) < d_in * d_out
+
+    def norms(self) -> Tensor:
+        """An upper bound of each share's norm, above it by rounding alone (see :func:`_gram` and :func:`_built`)."""
+        positions, d_out, d_in = self.left.shape[1], *self.shape
+        each = 8 * 2 * positions * positions if self.by_gram else 8 * d_out * d_in
+        way = _gram if self.by_gram else _built
+        found = [way(*pair) for pair in self._slices(each)]
+        norms = torch.cat(found) if found else self.left.new_zeros(0, dtype=torch.float64)
+        return norms if self.factors is None else torch.where(self.factors == 0, 0.0, norms * self.factors.abs())
+
+    single = False
+
+    def doubled(self) -> PositionPart:
+        return self
+
+    def explicit(self) -> Tensor:
+        shares = self.left.double().transpose(1, 2) @ self.right.double()
+        return shares if self.factors is None else times(shares, self.factors)
+
+    def scaled(self, factors: Tensor) -> PositionPart:
+        fresh = factors.double()
+        before = torch.ones_like(fresh) if self.factors is None else self.factors
+        return PositionPart(self.left, self.right, torch.where(fresh == 0, 0.0, before * fresh))
+
+    def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
+        d_out, d_in = self.shape
+        result = torch.zeros(d_out, d_in, dtype=torch.float64, device=self.left.device)
+        start = 0
+        for left, right in self._slices(8 * d_out * d_in):
+            shares = left.double().transpose(1, 2) @ right.double()
+            if self.factors is not None:
+                here = self.factors[start : start + len(left)].reshape(-1, 1, 1)
+                shares = torch.where(here == 0, 0.0, shares * here)  # 0 times anything is 0
+            result += shares.sum(dim=0)
+            start += len(left)
+        return result
+
+    def _slices(self, bytes_each: int) -> list[tuple[Tensor, Tensor]]:
+        size = max(1, MEMORY // bytes_each)
+        pairs = zip(torch.split(self.left, size), torch.split(self.right, size), strict=True)
+        return list(pairs) if self.rows else []
+
+
+def _unit(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Entries of at most 1 and one number an example that the share must be multiplied by.
+
+    Every position is taken over its own largest entries, and the product of those two over the largest such product:
+    no square underflows that matters, and none overflows.
+    """
+    left, right = left.double(), right.double()
+    a, b = largest_entries(left), largest_entries(right)
+    nothing = (left == 0).all(dim=2) | (right == 0).all(dim=2)  # such a position must not set the measure for others
+    weights = torch.where(nothing, 0.0, (a * b).squeeze(2))
+    most = largest_entries(weights)
+    return left / a * (weights / most).unsqueeze(2), right / b, most.squeeze(1)
+
+
+def _terms(left: Tensor, right: Tensor) -> Tensor:
+    """sum_p ||left_p|| ||right_p||: what the share's norm would be if nothing cancelled."""
+    lengths: Tensor = torch.linalg.vector_norm(left, dim=2) * torch.linalg.vector_norm(right, dim=2)
+    return lengths.sum(dim=1)
+
+
+def _gram(left: Tensor, right: Tensor) -> Tensor:
+    """||sum_p l_p r_p^T||^2 = sum_pq (l_p^T l_q) (r_p^T r_q).
+
+    An inner product of length d is off by at most d u times the product of the norms, in whatever order it is summed, a
+    sum of P^2 products by P^2 u times the sum of their sizes, and scaling to unit entries by a few u; so the whole by
+    (d_out + d_in + P^2 + 12) u times (sum_p ||l_p|| ||r_p||)^2. Four times that is added: it covers the rounding of the
+    share that is summed as well, which is P u times sum_p ||l_p|| ||r_p|| at most.
+    """
+    left, right, most = _unit(left, right)
+    squared = ((left @ left.transpose(1, 2)) * (right @ right.transpose(1, 2))).sum(dim=(1, 2))
+    count = left.shape[2] + right.shape[2] + left.shape[1] ** 2 + 12
+    terms = _terms(left, right)
+    rounding = 4 * count * UNIT_ROUNDOFF * terms.square()
+    return _measured(torch.sqrt(torch.clamp(squared, min=0.0) + rounding), terms, most)
+
+
+def _built(left: Tensor, right: Tensor) -> Tensor:
+    """The norm of the share itself.
+
+    Built here and built again to be summed, it is off by P u times sum_p ||l_p|| ||r_p|| each time, and scaling to unit
+    entries adds a few u; the norm of so many numbers is off by half as many u of itself. Twice all that is added.
+    """
+    left, right, most = _unit(left, right)
+    share = (left.transpose(1, 2) @ right).flatten(1)
+    norms: Tensor = torch.linalg.vector_norm(share, dim=1) * (1 + (share.shape[1] + 8) * UNIT_ROUNDOFF)
+    terms = _terms(left, right)
+    return _measured(norms + 4 * (left.shape[1] + 4) * UNIT_ROUNDOFF * terms, terms, most)
+
+
+def _measured(norms: Tensor, terms: Tensor, most: Tensor) -> Tensor:
+    """In the share's own units; infinite where its terms could overflow before they cancel."""
+    return torch.where(terms * most <= LARGEST, norms * most, torch.where(norms.isnan(), norms, math.inf))

@@ -1,0 +1,67 @@
+"""Single-precision products as they are written, while a release adds up: no TF32, no bfloat16, no autocast.
+
+The rounding argument of :func:`dpmac.kernels.chunks.in_chunks` counts on products that round to 24 bits. torch's
+settings that allow less are of the whole process, so releases in several threads share one change of them: the first to
+come makes it, the last to go puts back what was there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+_LOCK = threading.Lock()
+_inside = 0
+_before: tuple[str | None, list[tuple[Any, str]]] = (None, [])
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Products of single-precision numbers in single precision, in this process, until the last such block ends."""
+    global _inside, _before
+    with _LOCK:
+        if _inside == 0:
+            _before = _set()
+        _inside += 1
+    try:
+        with ExitStack() as stack:
+            for device in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(device):
+                    stack.enter_context(torch.autocast(device, enabled=False))
+            yield
+    finally:
+        with _LOCK:
+            _inside -= 1
+            if _inside == 0:
+                _restore(*_before)
+
+
+def _set() -> tuple[str | None, list[tuple[Any, str]]]:
+    """The settings as they were, having made them full."""
+    kept = [(home, str(home.fp32_precision)) for home in _homes() if hasattr(home, "fp32_precision")]
+    try:
+        before = torch.get_float32_matmul_precision()
+    except RuntimeError:  # the user has set torch's newer, per-backend names, and the older one no longer answers
+        for home, _ in kept:
+            home.fp32_precision = "ieee"
+        return None, kept
+    if before == "highest" and all(value in ("ieee", "none") for _, value in kept):
+        return None, []  # nothing to set, nor to put back ("none": nor was anything set one or two levels up)
+    torch.set_float32_matmul_precision("highest")
+    return before, kept
+
+
+def _restore(before: str | None, kept: list[tuple[Any, str]]) -> None:
+    if before is not None:  # which sets all homes alike, also one that allow_tf32 had left alone
+        torch.set_float32_matmul_precision(before)
+    for home, value in kept:
+        if home.fp32_precision != value:
+            home.fp32_precision = value
+
+
+def _homes() -> list[Any]:
+    return [torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None)]

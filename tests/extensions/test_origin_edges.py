@@ -1,0 +1,87 @@
+"""Origins in modules within modules, in two runs at once, and at the limit of what is looked through."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from dpmac.checks import ArgumentError
+from dpmac.extensions import provenance as origins
+from dpmac.extensions.provenance import PUBLIC, check_origin
+from dpmac.nets.fronts import Affine, Chain
+from dpmac.privacy import Entry, Ledger, Origin, origin_of
+from hiding import RELEASED
+
+
+def released() -> Affine:
+    front = Affine(1.0)
+    front.origin = RELEASED.origin
+    return front
+
+
+def test_what_is_called_public_holds_nothing_that_still_knows_releases():
+    chain = Chain((Affine(2.0), released()))
+    public = chain.as_public("rows of others")
+    assert origin_of(public) == Origin(declared=("rows of others",))
+    assert check_origin(Ledger(), front=public).declared == ("rows of others",)
+    assert origin_of(chain) == RELEASED.origin  # a copy was made
+    plain = nn.Sequential(nn.Linear(1, 1))
+    front = released()
+    front.inner = plain
+    assert not any(hasattr(module, "origin") for module in front.as_public("others").inner.modules())
+
+
+class Holder(nn.Module):
+    """Somebody's own module with a front in it."""
+
+    def __init__(self, front: nn.Module) -> None:
+        super().__init__()
+        self.their_front = front
+
+
+@pytest.mark.parametrize("deeper", [False, True])
+def test_a_state_dict_of_a_module_around_it_keeps_it(deeper):
+    def around(front: nn.Module) -> nn.Module:
+        return Holder(Holder(front)) if deeper else Holder(front)
+
+    fresh = around(Affine(1.0))
+    fresh.load_state_dict(around(released()).state_dict())
+    assert origin_of(fresh) == RELEASED.origin
+
+
+def test_a_state_dict_without_metadata_is_written_and_of_what_is_public_nothing_is_said():
+    assert dict(released().state_dict(destination={})) == dict(Affine(1.0).state_dict())
+    said = Affine(1.0).state_dict()._metadata  # type: ignore[attr-defined]
+    assert not any("dpmac.origin" in each for each in said.values())
+    assert torch.is_tensor(next(iter(nn.Linear(1, 1).state_dict().values())))
+
+
+def test_as_many_objects_as_are_allowed_are_looked_through_and_one_more_is_refused(monkeypatch):
+    thing, seen = [[], [], {}], {}
+    origins._origins_in(thing, seen, "thing")
+    monkeypatch.setattr(origins, "_MOST", len(seen))
+    assert origin_of(thing) == PUBLIC
+    monkeypatch.setattr(origins, "_MOST", len(seen) - 1)
+    with pytest.raises(ArgumentError, match=r"^their_thing="):
+        origin_of(thing, name="their_thing")
+
+
+def test_entries_that_name_no_run_are_the_same_in_a_copy_that_knows_only_the_day():
+    """Version 0.2 wrote the time; what is published of it has the day."""
+    entry = Entry("mean", 1.0, 1.0, date="2026-11-16T02:22:46+00:00")
+    assert origins._name(entry) == origins._name(replace(entry, date="2026-11-16"))
+    assert origins._name(entry) != origins._name(replace(entry, date="2026-11-17"))
+
+
+def test_of_one_run_that_is_known_twice_the_later_is_kept():
+    ledger = Ledger()
+    ledger.append(Entry("mean", 1.0, 1.0))
+    early = Origin.of(ledger)
+    ledger.append(Entry("mean", 1.0, 1.0))
+    late = Origin.of(ledger)
+    assert Origin.together(early, late) == Origin.together(late, early) == late
+    assert (len(early), len(late)) == (1, 2)
+    assert not late.within(ledger.until(1))
