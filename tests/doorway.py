@@ -38,3 +38,15 @@ def ask(partitions, parts=None, *, sigma=1.0, source=None, ledger=None, rows=ROW
 def go(*args, **more):
     """What is released, in the order of the partitions."""
     return list(ask(*args, **more).values())
+
+
+def capacity(batch):
+    """Rows there is room for in this process at most: public."""
+    return batch.together * batch.rooms(0.0)[batch.rank].most
+
+
+def blocks_of(batch, size, source, wanted=None):
+    """The blocks of rows that a release would see, of exactly ``size`` rows, and the weights of their spots."""
+    drawn = batch._rows.drawn(batch._places, source)
+    spots = max(1, capacity(batch) // batch.together) if wanted is None else wanted
+    return [batch.take(columns, at) for columns, at in batch._blocks(drawn, spots, size, source)]

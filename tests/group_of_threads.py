@@ -1,4 +1,4 @@
-"""Threads that talk as processes do: torch.distributed's part that :mod:`dpmac.extensions.processes` uses, in memory."""
+"""Threads that talk as processes do: what :mod:`dpmac.extensions.processes` uses of torch.distributed, in memory."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from askers import SUPERVISED, UNSUPERVISED, labels, numbers
+from doorway import capacity
 from dpmac.privacy import PrivateRows, door
 from dpmac.privacy.sampling import Batch
 from dpmac.randomness import SeededNoise
@@ -22,7 +23,7 @@ def told(method, table, monkeypatch):
         public = [("arguments", tuple(a for a in arguments if not isinstance(a, Batch)))]
         for batch in (a for a in arguments if isinstance(a, Batch)):
             public += [
-                ("batch", batch.sample_rate, batch.overflow, batch.capacity, batch.expected_rows, batch.together)
+                ("batch", batch.sample_rate, batch.overflow, capacity(batch), batch.expected_rows, batch.together)
             ]
         seen.append(public)
         return check(*arguments)

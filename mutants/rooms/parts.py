@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-PARTS, POSITIONS = "tests/privacy/test_parts.py", "tests/kernels/test_positions.py"
-SINGLE, SHAPES = "tests/kernels/test_single_sums.py", "tests/privacy/test_parts_shapes.py"
+PARTS, POSITIONS = "tests/kernels/test_parts.py", "tests/kernels/test_positions.py"
+SINGLE, SHAPES = "tests/kernels/test_single_sums.py", "tests/kernels/test_parts_shapes.py"
 
 MUTANTS = (
     Mutant(
@@ -24,7 +24,7 @@ MUTANTS = (
         "privacy/parts.py",
         "torch.hypot(right * b, torch.ones_like(right))",
         "torch.hypot(right * b, torch.zeros_like(right))",
-        ("tests/privacy/test_parts.py::test_shapes_norms_scaling_and_sums_are_those_of_the_shares",),
+        ("tests/kernels/test_parts.py::test_shapes_norms_scaling_and_sums_are_those_of_the_shares",),
     ),
     Mutant(
         "one-dimension-more",

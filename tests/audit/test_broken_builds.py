@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -11,9 +12,8 @@ from dpmac.audit import Case, Effort, WholeRun, all_cases
 from dpmac.audit.cases import RATE
 from dpmac.audit.one_shots import mean
 from dpmac.audit.steps import small_network, step_setting
-from dpmac.kernels.chunks import joined
 from dpmac.mac import FirstOrder, FixedPrediction
-from dpmac.privacy import Ledger, OuterPart, PerLayerClip, PrivateRows, alike, door
+from dpmac.privacy import Ledger, OuterPart, PerLayerClip, PrivateRows, door
 from dpmac.privacy.partition import promised
 from dpmac.training import Trainer
 
@@ -60,16 +60,14 @@ def noise(monkeypatch):
     real = door.perturbed
 
     def put(wrong):
-        def perturbed(totals, partitions, scales, grid, source, divisor, on_grid, **form):
-            assert not on_grid  # one block
+        def perturbed(whole, partitions, scales, grid, source, divisor, dtype):
             if grid.step == 0:  # the auditor's exact numbers
-                return real(totals, partitions, scales, grid, source, divisor, **form)
-            totals = [joined(total, p.shape).double() for total, p in zip(totals, partitions, strict=True)]
-            zeros = [torch.zeros_like(total) for total in totals]
-            fresh = real(zeros, partitions, scales, grid, source, 1.0)
+                return real(whole, partitions, scales, grid, source, divisor, dtype)
+            fresh = real(torch.zeros_like(whole), partitions, scales, grid, source, 1.0)
             added = wrong([fresh[p.name] / scale for p, scale in zip(partitions, scales, strict=True)])
+            totals = torch.split(whole * grid.step, [math.prod(p.shape) for p in partitions])
             parts = zip(partitions, totals, scales, added, strict=True)
-            return {p.name: (total + scale * more) / divisor for p, total, scale, more in parts}
+            return {p.name: scale * (total.view(p.shape) + more) / divisor for p, total, scale, more in parts}
 
         monkeypatch.setattr(door, "perturbed", perturbed)
 
@@ -140,7 +138,6 @@ def test_a_bias_that_no_bound_sees_is_found(monkeypatch):
     """The length of a share without its constant 1: a row of zeros has none, and its whole slope goes out."""
     real = OuterPart._measured_single
     monkeypatch.setattr(OuterPart, "_measured_single", lambda self: real(replace(self, one=False)))
-    monkeypatch.setattr(alike, "_alike", lambda _: None)  # so that all are measured one by one
     found = judged("step, bound clip", Effort("test", 400, 100))["knows"]
     assert found.exceeded
     assert found.ratio > 1.0

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from dpmac.bounds.allocation import per_layer
+from dpmac.bounds.clipping import clip_factors
 from dpmac.checks import ArgumentError
-from dpmac.privacy import AdaptiveQuantile, JointClip, Normalise, OuterPart, Partition, PerLayerClip, bounds
+from dpmac.privacy import AdaptiveQuantile, JointClip, Normalise, OuterPart, Partition, PerLayerClip
 from dpmac.privacy.partition import promised
+from dpmac.privacy.parts import KEPT, SLACK
 from dpmac.privacy.sampling import MAX_BLOCK
 
 DOUBLE = Fraction(torch.finfo(torch.float64).eps) / 2  # the unit roundoff
@@ -56,10 +58,10 @@ def test_a_quantile_and_a_share_are_strictly_between_0_and_1(name, value):
 def test_the_slack_covers_what_is_counted_against_it():
     """A block's sum moves by 2 u m (m + 2) beside its exact move; norms, factors and products by (d + 8) u."""
     block = 2 * DOUBLE * MAX_BLOCK * (MAX_BLOCK + 2)
-    assert 1 - Fraction(bounds.KEPT) >= 500 * block
-    assert Fraction(bounds.KEPT) - (1 - Fraction(bounds.SLACK)) >= (10**9 + 8) * DOUBLE
-    clipped = Fraction(float(bounds.clip_factors(torch.ones(1, dtype=torch.float64), 0.5)))
-    assert clipped <= Fraction(1, 2) * (Fraction(bounds.KEPT) - 10**9 * DOUBLE)
+    assert 1 - Fraction(KEPT) >= 500 * block
+    assert Fraction(KEPT) - (1 - Fraction(SLACK)) >= (10**9 + 8) * DOUBLE
+    clipped = Fraction(float(clip_factors(torch.ones(1, dtype=torch.float64), 0.5)))
+    assert clipped <= Fraction(1, 2) * (Fraction(KEPT) - 10**9 * DOUBLE)
 
 
 @pytest.mark.parametrize("bound", [PerLayerClip(0.5), JointClip(0.5)], ids=repr)

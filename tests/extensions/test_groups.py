@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from doorway import ask
+from doorway import ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
 from dpmac.kernels.chunks import CHUNK, chunk_of
 from dpmac.privacy import (
@@ -43,7 +43,7 @@ def table(who=WHO, max_rows=2):
 
 def spent(rows, rate=1.0, size=64, seed=3):
     batch = rows.everything() if rate == 1 else rows.sample(PoissonSampler(rows.n, rate, SeededNoise(seed)))
-    return list(batch.spend(size, SeededNoise(seed, "/spots")))
+    return blocks_of(batch, size, SeededNoise(seed, "/spots"))
 
 
 # --- ids ------------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_what_is_no_column_of_ids_is_refused():
 def test_blocks_hold_persons_side_by_side_with_one_weight_each(who, most, rate, seed):
     rows = table(who, most)
     together = 1 << (most - 1).bit_length()
-    size = block_size(rows.everything().capacity, 40, together)
+    size = block_size(capacity(rows.everything()), 40, together)
     has = collections.Counter(who)
     seen = []
     for (x, y), weights in spent(rows, rate, size, seed):
@@ -149,9 +149,9 @@ def test_no_person_straddles_a_block_or_a_chunk_of_single_precision():
         together = Persons.of([1], most).together
         assert most <= together < 2 * most
         assert CHUNK % together == 0
-        for capacity in (1, 63, 4097, 100_001):
+        for places in (1, 63, 4097, 100_001):
             for micro in (None, 1, 100):
-                size = block_size(capacity * together, micro, together)
+                size = block_size(places * together, micro, together)
                 assert size % together == 0
                 assert size <= MAX_BLOCK
                 assert chunk_of(size, together) % together == 0
@@ -163,9 +163,11 @@ def test_nothing_public_depends_on_how_many_rows_a_person_has():
     assert (few.n, few.shapes) == (many.n, many.shapes)
     for rate in (1.0, 0.6):
         a, b = (rows.sample(sampler_of(rows, rate, 0)) for rows in (few, many))
-        assert (a.capacity, a.expected_rows, a.together, a.unit) == (b.capacity, b.expected_rows, b.together, b.unit)
+        assert (capacity(a), a.expected_rows, a.together, a.unit) == (capacity(b), b.expected_rows, b.together, b.unit)
         source = [SeededNoise(5), SeededNoise(5)]
-        shapes = [[x.shape for (x, _), _ in batch.spend(32, draw)] for batch, draw in zip((a, b), source, strict=True)]
+        shapes = [
+            [x.shape for (x, _), _ in blocks_of(batch, 32, draw)] for batch, draw in zip((a, b), source, strict=True)
+        ]
         assert shapes[0] == shapes[1]
         assert torch.equal(source[0].uniform(3), source[1].uniform(3))
 
@@ -270,12 +272,9 @@ def test_the_door_checks_the_sum_over_a_person(monkeypatch):
 
 
 def test_a_sample_of_too_many_persons_is_cut_to_its_room_person_by_person():
-    class Short(sampling.Batch):
-        capacity = 4  # two persons
-
     def brought(seed, rows):
-        batch = Short(rows._columns, rows._rows, None, 0.5, False, 2.0**-20)
-        (((x, _), weights),) = batch.spend(4, SeededNoise(seed))
+        batch = sampling.Batch(rows._columns, rows._rows, None, 0.5, False, 2.0**-20)
+        (((x, _), weights),) = blocks_of(batch, 4, SeededNoise(seed), wanted=2)
         return tuple(sorted(set(x[weights > 0, 0].long().tolist())))
 
     whole, two = table(), table().without(0).without(3)
@@ -289,7 +288,7 @@ def test_persons_are_drawn_and_their_rows_are_not():
     rows, counts = table((1,) * 50 + (2,) + (3,) * 5), collections.Counter()
     for seed in range(600):
         sampler = PoissonSampler(3, 0.3, SeededNoise(seed))
-        blocks = rows.sample(sampler).spend(64, SeededNoise(seed, "/s"))
+        blocks = blocks_of(rows.sample(sampler), 64, SeededNoise(seed, "/s"))
         counts.update({person for (x, _), w in blocks for person in x[w > 0, 0].long().tolist()})
     for person in (1, 2, 3):
         assert stats.binomtest(counts[person], 600, 0.3).pvalue > 1e-5

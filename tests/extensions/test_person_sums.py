@@ -23,7 +23,6 @@ from dpmac.privacy import (
 from dpmac.privacy import (
     chunks as chunking,
 )
-from dpmac.privacy.noise import Grid
 from dpmac.randomness import SeededNoise
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -56,7 +55,8 @@ def query(bound, mixed):
 
 def sums(table, made):
     scales = [p.scale for p in made.partitions]
-    totals, _ = door._sums(table.everything(), made, scales, SeededNoise(1), None, Grid(0, 0.0))
+    asked = door.Asked.of(table.everything(), made, 0.0, SeededNoise(1), 1.0, None)
+    totals = torch.split(asked.sums(SeededNoise(1)), [math.prod(p.shape) for p in made.partitions])
     return [total / scale for total, scale in zip(totals, scales, strict=True)]
 
 

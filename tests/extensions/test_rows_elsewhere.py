@@ -10,9 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doorway import ONE, ask
+from doorway import ONE, ask, blocks_of
 from dpmac.checks import ArgumentError
 from dpmac.extensions.stores import Ahead, Fetched
+from dpmac.kernels.padding import Room
 from dpmac.nets.fronts import ToRange
 from dpmac.privacy import DensePart, PoissonSampler, PrivateRows, door
 from dpmac.randomness import SeededNoise
@@ -53,7 +54,7 @@ def test_only_the_rows_of_a_sample_are_fetched_and_all_of_them_at_once():
     shelf = Shelf(X)
     sampler = PoissonSampler(300, 0.2, SeededNoise(1))
     places = PoissonSampler(300, 0.2, SeededNoise(1)).draw()
-    list(PrivateRows(shelf).sample(sampler).spend(32, SeededNoise(2)))
+    blocks_of(PrivateRows(shelf).sample(sampler), 32, SeededNoise(2))
     assert len(shelf.asked) == 1
     assert torch.equal(shelf.asked[0], places)
     assert threading.get_ident() not in shelf.threads
@@ -61,7 +62,7 @@ def test_only_the_rows_of_a_sample_are_fetched_and_all_of_them_at_once():
 
 def test_a_release_on_everything_goes_through_the_store_in_order():
     shelf = Shelf(X)
-    list(PrivateRows(shelf).everything().spend(64, SeededNoise(2)))
+    blocks_of(PrivateRows(shelf).everything(), 64, SeededNoise(2))
     assert torch.equal(torch.cat(shelf.asked), torch.arange(300))
     assert {len(rows) for rows in shelf.asked} == {64, 300 % 64}
 
@@ -73,7 +74,7 @@ def test_the_next_block_is_fetched_while_one_is_at_work():
             return super().fetch(rows)
 
     shelf = Slow(X)
-    blocks = PrivateRows(shelf).everything().spend(32, SeededNoise(2))
+    blocks = PrivateRows(shelf).everything().spend(Room(len(shelf)), 32, SeededNoise(2))
     next(blocks)
     time.sleep(0.2)
     assert len(shelf.asked) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from doorway import capacity
 from dpmac.checks import ArgumentError
 from dpmac.extensions.world import Alone
 from dpmac.kernels.padding import room_for
@@ -74,7 +75,7 @@ def test_every_shard_has_room_for_its_own_sample_and_all_of_them_for_all():
     rate, overflow = 0.1, 2.0**-40
     batches = [shard(rank).sample(PoissonSampler(sum(SHARDS), rate, SystemNoise(), overflow)) for rank in range(3)]
     rooms = [room_for(count, rate, overflow) for count in SHARDS]
-    assert [batch.capacity for batch in batches] == rooms
+    assert [capacity(batch) for batch in batches] == rooms
     for sigma in (0.0, 1.0):  # too few places for a count to be worth its noise
         assert {tuple(room.most for room in batch.rooms(sigma)) for batch in batches} == {tuple(rooms)}
     assert sum(rooms) > room_for(sum(SHARDS), rate, overflow)

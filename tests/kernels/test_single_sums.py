@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from doorway import go
 from dpmac.bounds.clipping import clip_factors, joint_norms
-from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_ROOM, in_chunks, joined
-from dpmac.kernels.norms import _single_norms
+from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_ROOM, in_chunks
+from dpmac.kernels.norms import single_norms
 from dpmac.kernels.outer import LARGEST
 from dpmac.privacy import (
     GramPart,
@@ -28,7 +28,6 @@ from dpmac.privacy import (
     Query,
     release,
 )
-from dpmac.privacy.door import BrokenPromiseError
 from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 
@@ -82,7 +81,7 @@ def without(part, place):
 def test_a_sum_is_off_by_no_more_than_the_rounding_that_is_counted(kind, rows):
     """Entry by entry: a product of 256 rows, then up to eight additions; what adds up groups is in double precision."""
     left, right = (side[:rows, :2] for side in table(kind))
-    found = joined(in_chunks(left, right, one=True), (2, 3))
+    found = in_chunks(left, right, one=True)
     sizes = left.abs().double().T @ torch.cat([right.abs().double(), torch.ones(rows, 1)], dim=1)
     allowed = (CHUNK + GROUP) * U / (1 - (CHUNK + GROUP) * U) * sizes * (1 + 1e-12)
     for i, row in enumerate(exact(left, right, one=True)):
@@ -141,7 +140,7 @@ def test_norms_of_single_precision_are_never_below_the_true_ones(left, right, on
     a, b = torch.tensor([left]), torch.tensor([right])
     lengths = [exact(rows.T, rows.T, one=False)[0][0] for rows in (a, b)]  # squared
     for rows, length in zip((a, b), lengths, strict=True):
-        norm = float(_single_norms(rows)[0])
+        norm = float(single_norms(rows)[0])
         assert math.isinf(norm) or Fraction(norm) ** 2 >= length
     whole = float(OuterPart(a, b, one).norms())
     room = Fraction(1 + SINGLE_ROOM) * (1 - Fraction(1, 10**12))
@@ -253,32 +252,20 @@ def test_double_precision_needs_no_room_but_the_slack(dtypes):
     assert torch.allclose(part.total(), expected, rtol=0, atol=1e-12)
 
 
-def test_a_joint_bound_over_both_precisions_leaves_room_for_all_the_rounding_that_is_counted():
-    """Rounding in one partition is as large as *other* rows' shares there, whatever this row's share is."""
-    left, right = torch.ones(3, 2), torch.ones(3, 2)
-    weights, inputs = torch.zeros(3, 1, dtype=torch.float64), torch.ones(3, 1, dtype=torch.float64)
-    left[1:], weights[1], weights[2] = left[1:] * torch.tensor([[0.5], [1e-9]]), 2 * math.sqrt(0.75), 2.0
-    parts = JointClip(1.0).apply([OuterPart(left, right), GramPart(weights, inputs)])
-    single, double = parts[0].norms() / (1 + SINGLE_ROOM), parts[1].norms()
-    assert bool((joint_norms(parts, [1.0, 1.0]) <= 1.0).all())
-    assert bool((torch.hypot(single + SINGLE_ROOM * single.max(), double) <= 1.0).all())
-
-
-def test_the_door_itself_asks_for_that_room():
-    """Whoever made the bound: clipped jointly without that room the release is refused, and with it it is not."""
-    table = PrivateRows(torch.ones(64, 1))
+def test_beside_parts_of_double_precision_single_ones_are_summed_in_double_precision_too():
+    """Rounding in a single-precision sum is as large as *other* rows' shares there, whatever this row's share is, and
+    only norms that all carry it leave room for that."""
+    table, seen = PrivateRows(torch.ones(64, 1)), []
     promised = (Partition("s", (2, 2), 1.0), Partition("d", (1, 1, 1), 1.0, symmetric=True))
 
-    def ask(kappa):
-        def parts(x):
-            left, weights = x.repeat(1, 2), x.double()
-            left[1:], weights[0] = left[1:] * 1e-9, 0.0
-            raw = [OuterPart(left, torch.ones(len(x), 2)), GramPart(weights, x.double())]
-            return [part.scaled(clip_factors(joint_norms(raw, [1.0, 1.0]), kappa)) for part in raw]
+    def parts(x):
+        raw = [OuterPart(x.repeat(1, 2), torch.ones(len(x), 2)), GramPart(x.double(), x.double())]
+        return [part.scaled(clip_factors(joint_norms(raw, [1.0, 1.0]), 1.0)) for part in raw]
 
+    with pytest.MonkeyPatch.context() as patch:
+        total = OuterPart.total
+        patch.setattr(OuterPart, "total", lambda self, together=1: seen.append(self.single) or total(self, together))
         asked = {"noise_multiplier": 1.0, "source": SeededNoise(0), "ledger": Ledger()}
-        return release(table.everything(), Query("q", promised, parts), **asked)
-
-    with pytest.raises(BrokenPromiseError):
-        ask(1.0)
-    assert ask(1.0 / (1.0 + SINGLE_ROOM))
+        release(table.everything(), Query("q", promised, parts), **asked)
+        release(table.everything(), Query("q", promised[:1], lambda x: parts(x)[:1]), **asked)
+    assert seen == [False, True]

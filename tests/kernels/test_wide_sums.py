@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dpmac.kernels import chunks
-from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_ROOM, chunk_of, group_of, in_chunks, joined
+from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_ROOM, chunk_of, group_of, in_chunks
 from dpmac.randomness import SeededNoise
 
 LENGTHS = [1, CHUNK - 1, CHUNK, CHUNK + 1, CHUNK * GROUP, CHUNK * GROUP + 1, 2 * CHUNK * GROUP + CHUNK + 3]
@@ -22,7 +22,7 @@ def test_every_row_counts_once(rows, one, wide, monkeypatch):
     left, right = (draw.normal((rows, d)).mul(4).round().float() for d in (3, 5))
     constant = [torch.ones(rows, 1)] if one else []
     expected = left.double().T @ torch.cat([right, *constant], dim=1).double()
-    assert torch.equal(joined(in_chunks(left, right, one), expected.shape).double(), expected)
+    assert torch.equal(in_chunks(left, right, one).double(), expected)
 
 
 def test_a_layer_as_wide_as_that_takes_the_loop():
@@ -65,4 +65,4 @@ def test_a_sum_in_single_precision_is_of_one_group(rows, wide, monkeypatch):
     found, chunk = in_chunks(left, right, True), chunk_of(rows)
     assert (found.dtype == torch.float32) == (rows <= chunk * group_of(chunk))
     exact = left.double().T @ torch.cat([right, torch.ones(rows, 1)], dim=1).double()
-    torch.testing.assert_close(joined(found, exact.shape).double(), exact, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-3)

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 import torch
-from doorway import ask
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doorway import ask
 from dpmac.checks import ArgumentError
 from dpmac.privacy import DensePart, Partition, PrivateRows, door, sampling
 from dpmac.privacy.noise import EXACT, MOST, Grid, perturbed
@@ -59,8 +59,7 @@ def test_a_sum_that_would_not_be_exact_is_refused_before_anything_is_spent():
 
 def test_sums_over_many_blocks_do_not_depend_on_their_order(monkeypatch):
     """One share that dwarfs the others: doubles would lose different ones in another order."""
-    for module in (door, sampling):
-        monkeypatch.setattr(module, "MAX_BLOCK", 32)
+    monkeypatch.setattr(sampling, "MAX_BLOCK", 32)
     x = SeededNoise(1).normal((3000, 4))
     x = x / torch.linalg.vector_norm(x, dim=1, keepdim=True) * 0.9
     table = {"forth": PrivateRows(x), "back": PrivateRows(x.flip(0))}
@@ -79,9 +78,8 @@ def test_sums_over_many_blocks_do_not_depend_on_their_order(monkeypatch):
 
 def test_one_row_moves_the_sum_on_the_grid_by_one_rounding_however_many_blocks_there_are(monkeypatch):
     """The other blocks' sums are rounded too, and the same whoever stands beside them."""
-    for module in (door, sampling):
-        monkeypatch.setattr(module, "MAX_BLOCK", 32)
-    monkeypatch.setattr(door, "perturbed", lambda totals, *_, **__: {"p0": totals[0]})
+    monkeypatch.setattr(sampling, "MAX_BLOCK", 32)
+    monkeypatch.setattr(door, "perturbed", lambda whole, *_: {"p0": whole})
     x = SeededNoise(2).normal((2000, 50))
     x = x / torch.linalg.vector_norm(x, dim=1, keepdim=True) * 0.999
     table = PrivateRows(x)
@@ -101,7 +99,7 @@ def test_what_lies_on_the_grid_is_not_rounded_again():
     parts, grid = of((3,), scales=[2.0]), Grid.of(1.0, of((3,), scales=[2.0]), 10)
     whole = torch.tensor([5.0, -7.0, 2.0**50], dtype=torch.float64)
     noise = next(SeededNoise(1).steps([3], grid.bits))
-    found = perturbed([whole.clone()], parts, [2.0], grid, SeededNoise(1), 4.0, on_grid=True)["p0"]
+    found = perturbed(whole.clone(), parts, [2.0], grid, SeededNoise(1), 4.0)["p0"]
     assert torch.equal(found, (whole + noise) * (grid.step * 2.0 / 4.0))
 
 

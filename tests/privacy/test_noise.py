@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy import Partition, noise
+from dpmac.privacy import Partition
 from dpmac.privacy.noise import FEWEST, MOST, USUAL, Grid, perturbed
 from dpmac.randomness import SeededNoise, SystemNoise
 
@@ -32,7 +32,8 @@ def partitions(*sizes, scales=None):
 
 
 def noisy(totals, parts, grid, source, divisor=1.0):
-    return list(perturbed([t.clone() for t in totals], parts, [p.scale for p in parts], grid, source, divisor).values())
+    scales = [p.scale for p in parts]
+    return list(perturbed(grid.whole(totals, scales), parts, scales, grid, source, divisor).values())
 
 
 # --- the grid -------------------------------------------------------------------------------------------------------
@@ -117,18 +118,14 @@ def test_sums_beyond_what_doubles_hold_exactly_are_rounded_as_a_function_of_the_
 # --- draws ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cached", [1, 7, 10, 64, 10_000])
-def test_every_coordinate_has_a_draw_of_its_own_in_order(cached, monkeypatch):
-    monkeypatch.setattr(noise, "_CACHED", cached)
+def test_every_coordinate_has_a_draw_of_its_own_in_order():
     parts = partitions(10, 1, 25, 3, scales=[1.0, 2.0, 0.5, 4.0])
-    grid, threads = Grid.of(1.0, parts), torch.get_num_threads()
+    grid = Grid.of(1.0, parts)
     source = Given(torch.arange(39) * 1000)
     out = noisy([torch.zeros(p.shape, dtype=torch.float64) for p in parts], parts, grid, source, 8.0)
     for found, p, start in zip(out, parts, (0, 10, 11, 36), strict=True):
         assert torch.equal(found, 1000 * torch.arange(start, start + len(found)).double() * (grid.step * p.scale / 8.0))
-    ((sizes, bits),) = source.asked  # one draw
-    assert bits == grid.bits
-    assert sizes == [min(cached * threads, 39 - start) for start in range(0, 39, cached * threads)]
+    assert source.asked == [([39], grid.bits)]  # one draw
 
 
 def test_empty_and_scattered_sums():
@@ -157,26 +154,16 @@ def test_without_noise_nothing_is_rounded_or_drawn():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_on_a_device_sums_stay_as_they_are_and_the_rest_is_the_same():
-    """The next step may make its sums where these lie: what is released must lie elsewhere."""
+def test_on_a_device_all_is_the_same():
     parts = [Partition("a", (300, 200), 2.0), Partition("b", (5,), 0.3), Partition("c", (40, 40), 1.0, symmetric=True)]
     totals = [SeededNoise(i).normal(p.shape).transpose(0, -1).reshape(p.shape) for i, p in enumerate(parts)]
     totals[0] = totals[0].T.contiguous().T  # not in the order of its memory
     there = [total.cuda() for total in totals]
-    grid, scales = Grid.of(1.5, parts), [p.scale for p in parts]
+    grid = Grid.of(1.5, parts)
     steps = next(SystemNoise().steps([61_605], grid.bits))
     expected = noisy(totals, parts, grid, Given(steps), 4.0)
-    for found, right in zip(
-        perturbed(there, parts, scales, grid, Given(steps.cuda()), 4.0).values(), expected, strict=True
-    ):
+    for found, right in zip(noisy(there, parts, grid, Given(steps.cuda()), 4.0), expected, strict=True):
         torch.testing.assert_close(found.cpu(), right, rtol=1e-14, atol=0)
     assert all(torch.equal(a.cpu(), b) for a, b in zip(there, totals, strict=True))
-    drawn = perturbed([torch.zeros_like(t) for t in there], parts, scales, grid, SystemNoise(), 4.0)["a"]
+    drawn = noisy([torch.zeros_like(t) for t in there], parts, grid, SystemNoise(), 4.0)[0]
     assert float(drawn.std()) == pytest.approx(1.5 * 2 / 4, rel=6 / math.sqrt(2 * 60_000))
-
-
-def test_a_device_that_perturbs_all_at_once_says_what_one_does_piece_by_piece():
-    sums, steps = [torch.randn(7, 5), torch.randn(40)], torch.arange(75.0, dtype=torch.float64)
-    whole = noise._at_once(sums, [3e5, 7e5], [1e-6, 2e-6], iter([steps.clone()]))
-    pieces = noise._piece_by_piece([s.clone() for s in sums], [3e5, 7e5], [1e-6, 2e-6], 20, Given(steps), torch.float64)
-    assert all(torch.equal(one, other) for one, other in zip(whole, pieces, strict=True))

@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from doorway import blocks_of, capacity
 from dpmac.checks import ArgumentError
 from dpmac.kernels.dense import DensePart
 from dpmac.kernels.padding import room_for
@@ -35,11 +36,11 @@ def test_the_room_is_public_and_seldom_too_small(n, rate, overflow):
     sampler = PoissonSampler(n, rate, SeededNoise(0), overflow)
     rows = PrivateRows(torch.zeros(n, 1))
     batches = [rows.sample(sampler) for _ in range(3)]
-    assert len({batch.capacity for batch in batches}) == 1
-    assert len({sum(len(real) for _, real in batch.spend(64, SeededNoise(0))) for batch in batches}) == 1
-    capacity = batches[0].capacity
-    assert stats.binom.sf(capacity - 1, n - 1, rate) <= overflow  # chance that other places take all of it
-    assert n * rate <= capacity <= min(n, n * rate + 60 + 12 * math.sqrt(n * rate))
+    assert len({capacity(batch) for batch in batches}) == 1
+    assert len({sum(len(real) for _, real in blocks_of(batch, 64, SeededNoise(0))) for batch in batches}) == 1
+    most = capacity(batches[0])
+    assert stats.binom.sf(most - 1, n - 1, rate) <= overflow  # chance that other places take all of it
+    assert n * rate <= most <= min(n, n * rate + 60 + 12 * math.sqrt(n * rate))
 
 
 @given(st.integers(1, 10**8), st.floats(1e-9, 1 - 1e-9), st.integers(20, 120))
@@ -72,20 +73,13 @@ def test_less_room_is_less_work():
 # --- a sample that is too large -------------------------------------------------------------------------------------
 
 
-class Short(Batch):
-    """A batch of all rows that has room for three."""
-
-    @property
-    def capacity(self) -> int:
-        return 3
-
-
 def short(table: PrivateRows) -> Batch:
-    return Short(table._columns, table._rows, None, 0.5, False, 2.0**-20)
+    return Batch(table._columns, table._rows, None, 0.5, False, 2.0**-20)
 
 
 def occupied(batch: Batch, seed: int) -> tuple[float, ...]:
-    (((block,), _),) = batch.spend(3, SeededNoise(seed))
+    """Which rows lie where, if there is room for three."""
+    (((block,), _),) = blocks_of(batch, 3, SeededNoise(seed), wanted=3)
     return tuple(block.flatten().tolist())
 
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doorway import ask
+from doorway import ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
 from dpmac.extensions.row_independence import ROWS
 from dpmac.privacy import DensePart, Partition, PoissonSampler, PrivateRows
@@ -33,7 +33,7 @@ def front(rows):
 def blocks(rows, rate, size=64, seed=3):
     """Everything that a release would see of the rows: the blocks, and which of their spots hold one."""
     batch = rows.everything() if rate == 1 else rows.sample(PoissonSampler(rows.n, rate, SeededNoise(seed)))
-    found = list(batch.spend(size, SeededNoise(seed, "/spots")))
+    found = blocks_of(batch, size, SeededNoise(seed, "/spots"))
     assert all(((weights == 0) | (weights == 1)).all() for _, weights in found)
     return [(block, weights > 0) for block, weights in found]
 
@@ -76,7 +76,7 @@ def test_the_deleted_row_is_nowhere_and_everything_public_stays():
     )
     for rate in (1.0, 0.3):
         a, b = (r.sample(PoissonSampler(40, rate, SeededNoise(1))) for r in (rows, fewer))
-        assert (a.capacity, a.expected_rows, a.sample_rate) == (b.capacity, b.expected_rows, b.sample_rate)
+        assert (capacity(a), a.expected_rows, a.sample_rate) == (capacity(b), b.expected_rows, b.sample_rate)
         assert torch.equal(a._places, b._places)
     moved = blocks(fewer.to(torch.device("cpu")), 1.0)
     assert all(torch.equal(m, f) for (_, m), (_, f) in zip(moved, blocks(fewer, 1.0), strict=True))

@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from doorway import blocks_of
 from dpmac.checks import ArgumentError
 from dpmac.kernels.chunks import CHUNK
+from dpmac.kernels.padding import Room
 from dpmac.privacy import PoissonSampler, PrivateRows, sampling
 from dpmac.privacy.sampling import block_size
 from dpmac.randomness import SeededNoise, SystemNoise
@@ -92,9 +94,9 @@ def test_bad_rates_are_named(rate):
 def test_a_batch_is_spent_once_and_hides_its_size():
     rows = PrivateRows(torch.arange(10.0)[:, None])
     batch = rows.sample(PoissonSampler(10, 0.5, SeededNoise(0)))
-    list(batch.spend(4, SeededNoise(1)))
+    list(batch.spend(Room(10), 4, SeededNoise(1)))
     with pytest.raises(RuntimeError, match="already released"):
-        batch.spend(4, SeededNoise(1))
+        batch.spend(Room(10), 4, SeededNoise(1))
     with pytest.raises(TypeError):
         len(batch)
     assert batch.sample_rate == 0.5
@@ -110,7 +112,7 @@ def test_a_batch_cannot_be_copied_to_be_spent_twice():
 @given(size=st.integers(1, 15))
 def test_blocks_hold_every_row_once_and_all_have_one_shape(size):
     table = torch.arange(1.0, 31.0).reshape(10, 3)
-    spent = PrivateRows(table, table[:, :1]).everything().spend(size, SeededNoise(size))
+    spent = blocks_of(PrivateRows(table, table[:, :1]).everything(), size, SeededNoise(size))
     blocks = [(block, weights.bool()) for block, weights in spent]
     assert {x.shape for (x, _), _ in blocks} == {(size, 3)}
     assert len(blocks) == math.ceil(10 / size)
@@ -122,7 +124,7 @@ def test_blocks_hold_every_row_once_and_all_have_one_shape(size):
 
 def spots_of(table, keys):
     """Where each value of ``table`` lies, when the keys of the four spots are ``keys``."""
-    (((block,), _),) = table.sample(PoissonSampler(table.n, 1.0, SystemNoise())).spend(4, Keys(keys))
+    (((block,), _),) = blocks_of(table.sample(PoissonSampler(table.n, 1.0, SystemNoise())), 4, Keys(keys))
     return {float(value): spot for spot, value in enumerate(block.flatten()) if value}
 
 
@@ -151,7 +153,7 @@ def test_of_all_places_each_has_the_spot_of_its_number_whoever_else_is_there():
         for place in gone:
             fewer = fewer.without(place)
             expected[place] = 0
-        blocks = [x.flatten() for (x,), _ in fewer.everything().spend(32, Keys())]  # nothing is drawn
+        blocks = [x.flatten() for (x,), _ in blocks_of(fewer.everything(), 32, Keys())]  # nothing is drawn
         assert torch.equal(torch.cat(blocks), expected)
 
 

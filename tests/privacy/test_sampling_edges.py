@@ -11,7 +11,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from doorway import ONE, ask
+from doorway import ONE, ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
 from dpmac.kernels.chunks import CHUNK
 from dpmac.kernels.padding import Room
@@ -74,7 +74,7 @@ def test_processes_expect_of_each_other_at_least_as_many_rows_as_there_are_spots
 
 
 def test_a_table_of_one_row_is_one_block():
-    (((block,), weights),) = PrivateRows(torch.ones(1, 1)).everything().spend(1, SeededNoise(0))
+    (((block,), weights),) = blocks_of(PrivateRows(torch.ones(1, 1)).everything(), 1, SeededNoise(0))
     assert (block.tolist(), weights.tolist()) == ([[1.0]], [1.0])
 
 
@@ -92,8 +92,7 @@ class Heard(Room):
 def spent(table, places, room):
     """The blocks of a sample of these places, as a release counts and spends it."""
     batch = Batch(table._columns, table._rows, torch.tensor(sorted(places), dtype=torch.int64), 0.5, False, 2.0**-40)
-    source = SeededNoise(1)
-    return list(batch.spend(32, source, capacity=batch.rows_in(room, SeededNoise(0), source)))
+    return [batch.take(columns, at) for columns, at in batch.spend(room, 32, SeededNoise(1))]
 
 
 @pytest.mark.parametrize("deviation", [0.5, 10.0])
@@ -131,7 +130,9 @@ def test_a_person_with_fewer_rows_than_spots_is_counted_and_spent(max_rows):
 def test_without_a_count_there_are_as_many_spots_as_the_public_room_has():
     for max_rows, together in ((1, 1), (3, 4)):
         batch = PrivateRows(torch.zeros(9, 1), groups=range(9), max_rows=max_rows).everything()
-        assert batch.rows_in(Room(9), SystemNoise(), SystemNoise()) == batch.capacity == 9 * together
+        spots = [at.numel() for _, at in batch.spend(Room(9), None, SystemNoise())]
+        assert capacity(batch) == 9 * together
+        assert sum(spots) == block_size(9 * together, None, together)
 
 
 def test_rows_of_persons_count_towards_the_most_that_a_release_may_sum(monkeypatch):

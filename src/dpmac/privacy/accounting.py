@@ -123,11 +123,12 @@ def with_room(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[list[
 
     Which *other* places a step draws has the same law for both of two neighbouring tables, and is independent of all
     else. Given these, whether a step has a spot for one row more follows from nothing else, or from the noisy count of
-    :mod:`dpmac.kernels.padding`, which is among what counts as released: it is a set of outcomes. Where there is no spot
-    in some step, an event that has a chance of P, the sum of all ``overflow``, at most for either table, outcomes add P
-    at most to the divergence; all others have the laws of the plain mechanisms. A divergence of mixtures of one law is
-    at most the mixture of the divergences, so delta(epsilon) is at most that of the plain mechanisms plus P. Where P
-    would be more than a tenth of delta, there is another bound: each such release is one of sensitivity 2 at worst.
+    :mod:`dpmac.kernels.padding`, which is among what counts as released: it is a set of outcomes. Where there is no
+    spot in some step, an event that has a chance of P, the sum of all ``overflow``, at most for either table, outcomes
+    add P at most to the divergence; all others have the laws of the plain mechanisms. A divergence of mixtures of one
+    law is at most the mixture of the divergences, so delta(epsilon) is at most that of the plain mechanisms plus P.
+    Where P would be more than a tenth of delta, there is another bound: each such release is one of sensitivity 2 at
+    worst.
     """
     chance = math.fsum(m.count * m.overflow for m in mechanisms) * (1.0 + 1e-12)
     plain = ([replace(m, overflow=0.0) for m in mechanisms], delta - chance)

@@ -1,9 +1,9 @@
 """The ledger: every release, in order, append-only; and the only thing the accountant reads.
 
-Kept in memory and, when it has a file, as lines on disk (:mod:`dpmac.extensions.ledger_file`), flushed to the disk *before* the
-release hands anything back. So a crash can lose a result that was paid for, never a payment. A ledger belongs to a data
-set, not to a run: everything that is ever released from the same rows goes into one, with its date, its purpose and the
-model it went into.
+Kept in memory and, when it has a file, as lines on disk (:mod:`dpmac.extensions.ledger_file`), flushed to the disk
+*before* the release hands anything back. So a crash can lose a result that was paid for, never a payment. A ledger
+belongs to a data set, not to a run: everything that is ever released from the same rows goes into one, with its date,
+its purpose and the model it went into.
 """
 
 from __future__ import annotations

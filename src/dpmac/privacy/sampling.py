@@ -250,21 +250,23 @@ class Batch:
         size = block_size(
             self.together * wanted, MAX_BLOCK if on_gpu and micro_batch is None else micro_batch, self.together
         )
-        each = size // self.together
-        at = self._at_spots(drawn, each * math.ceil(wanted / each), places)
-        return ((columns, block.to(self.device)) for columns, block in self._found(torch.split(at, each)))
+        return self._blocks(drawn, wanted, size, places)
 
     def __reduce__(self) -> str:
         raise TypeError("a batch cannot be copied or pickled: its rows may be released only once")
 
-    def _at_spots(self, drawn: Tensor, spots: int, source: NoiseSource) -> Tensor:
-        """The rows of each drawn place at a random spot, (spots, together); -1 where there is none."""
+    def _blocks(self, drawn: Tensor, wanted: int, size: int, source: NoiseSource) -> Iterator[tuple[Columns, Tensor]]:
+        """The rows of each drawn place at a random spot, of at least ``wanted``, in blocks of ``size`` rows."""
+        each = size // self.together
+        spots = each * math.ceil(wanted / each)
         if len(drawn) > spots:
             drawn = drawn[(drawn >= 0).any(dim=1)]  # a blank place must not take a spot from a row
             drawn = drawn[shuffled(len(drawn), source)[:spots]]
         at = torch.full((spots, self.together), -1)
         order = torch.arange(spots) if self._places is None else shuffled(spots, source)
-        return at.index_copy_(0, order[: len(drawn)], drawn)
+        at.index_copy_(0, order[: len(drawn)], drawn)
+        for columns, block in self._found(torch.split(at, each)):
+            yield columns, block.to(self.device)
 
     def _found(self, blocks: tuple[Tensor, ...]) -> Iterator[tuple[Columns, Tensor]]:
         """Every block of row numbers with the columns, on this batch's device, that they are rows of."""

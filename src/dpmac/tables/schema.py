@@ -112,7 +112,7 @@ class Schema:
         return value
 
     def as_public(self, why: str) -> Schema:
-        """The same, public to the rows to come on your word: as :meth:`dpmac.extensions.provenance.Shaped.as_public`."""
+        """The same, public to the rows to come on your word (:meth:`dpmac.extensions.provenance.Shaped.as_public`)."""
         return replace(self, origin=self.origin.called_public(why))
 
     # --- by value -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""Before a training touches a row: does every piece of it treat rows by themselves? (:mod:`dpmac.extensions.row_independence`)"""
+"""Before a training touches a row: does every piece of it treat rows by themselves?
+
+See :mod:`dpmac.extensions.row_independence`.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from doorway import ask
 from dpmac.checks import ArgumentError
 from dpmac.kernels.chunks import in_chunks
 from dpmac.kernels.norms import largest_entries, row_norms
-from dpmac.privacy import DensePart, GramPart, OuterPart, Partition, PositionPart, alike
+from dpmac.privacy import DensePart, GramPart, OuterPart, Partition, PositionPart
+from dpmac.privacy.parts import joint_norms
 from dpmac.randomness import SeededNoise
 
 both_precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -114,7 +115,7 @@ def test_norms_are_along_the_last_dimension_of_any_stack(dtype):
 def test_the_lengths_of_a_part_are_those_of_its_share_and_of_its_two_vectors():
     left, right = (SeededNoise(d).normal((5, d)) for d in (2, 3))
     expected = left.norm(dim=1), torch.hypot(right.norm(dim=1), torch.ones(5, dtype=torch.float64))
-    found = OuterPart(left, right, one=True).lengths(), OuterPart(left, right).lengths()
+    found = OuterPart(left, right, one=True)._lengths, OuterPart(left, right)._lengths
     for (whole, *sides), length in zip(found, (expected[1], right.norm(dim=1)), strict=True):
         for ours, theirs in zip((whole, *sides), (expected[0] * length, expected[0], length), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-14, atol=0.0)
@@ -128,18 +129,10 @@ def test_a_unit_of_weight_0_takes_no_other_with_it():
     assert torch.allclose(part.total(), torch.tensor([0.75, 1.0], dtype=torch.float64).reshape(2, 1, 1).expand(2, 2, 2))
 
 
-def test_parts_of_different_lengths_are_summed_one_by_one():
-    def part(rows, dtype=torch.float32):
-        return OuterPart(torch.ones(rows, 2, dtype=dtype), torch.ones(rows, 3, dtype=dtype))
-
-    alike.measure([part(3), part(4)])
-    assert [float(total[0, 0]) for total in alike.totals([part(3), part(4)], 1)] == [3.0, 4.0]
-
-
 def test_every_part_has_a_scale():
     mixed = [DensePart(ones(3, 2)), DensePart(ones(3, 2))]
     with pytest.raises(ValueError, match="shorter"):
-        alike.joint_norms(mixed, [1.0])
+        joint_norms(mixed, [1.0])
 
 
 def test_rows_of_nobody_in_particular_belong_to_themselves_alone():
@@ -147,6 +140,5 @@ def test_rows_of_nobody_in_particular_belong_to_themselves_alone():
     left, right = (SeededNoise(d).normal((657, d)).float() for d in (2, 3))
     part = OuterPart(left, right)
     assert torch.equal(part.total(), part.total(1))
-    assert torch.equal(part.apart(), part.apart(1))
     assert torch.equal(in_chunks(left, right, one=False), part.total(1))
     assert not torch.equal(part.total(1), part.total(2))
