@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpmac.extensions import outputs
 from dpmac.extensions.provenance import PUBLIC
-from dpmac.privacy import Entry, Ledger, Origin, outputs
+from dpmac.privacy import Entry, Ledger, Origin
 
 DRAW = np.random.RandomState(0)
 CODES = DRAW.normal(size=(1000, 4))

@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 
+from dpmac.kernels import chunks as chunking
 from dpmac.kernels.chunks import CHUNK, SINGLE_ROOM
 from dpmac.privacy import (
     GramPart,
@@ -19,9 +20,6 @@ from dpmac.privacy import (
     PrivateRows,
     Query,
     door,
-)
-from dpmac.privacy import (
-    chunks as chunking,
 )
 from dpmac.randomness import SeededNoise
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import torch
 from dpmac.extensions.processes import Together, _short, possible_sums
 from dpmac.extensions.world import WorldError
 from dpmac.privacy import Partition
+from dpmac.randomness import SystemNoise
 from group_of_threads import Group, Talk, in_threads, values
 
 GROUPS = {"all": (), "some": (Group(first=10),), "words apart": (Group(first=10), Group("words", 10))}
@@ -91,24 +93,44 @@ def test_what_fails_in_one_process_fails_in_all_and_each_knows_whose_it_was(odd,
 PARTS = (Partition("s", (2,)), Partition("t", (1, 2)))
 
 
+class Sums:
+    """What is asked, and sums that say whose they are; ``lie`` is what the process adds."""
+
+    query = SimpleNamespace(partitions=PARTS)
+    entry = "entry"
+
+    def __init__(self, world, lie=0.0, limits=(100.0, 100.0, 100.0), about=None):
+        self.world, self.lie, self.limits, self.about = world, lie, limits, about or {"what": "a sum"}
+
+    def described(self):
+        return self.about() if callable(self.about) else self.about
+
+    def sums(self, source):
+        return torch.tensor([1.0 + self.lie, 10.0 * self.world.rank, 2.0, 2.0]).double()
+
+    def most_steps(self):
+        return self.limits
+
+    def perturbed(self, whole, source):
+        return {"t": whole[2:].view(1, 2), "s": whole[:2]}  # in an order of its own
+
+
+class Books:
+    """A ledger that says who wrote to it; ``pay`` may fail."""
+
+    def __init__(self, world, notes, pay=None):
+        self.world, self.notes, self.pay = world, notes, pay
+
+    def append(self, entry):
+        assert entry == "entry"
+        self.notes.append("paid" if self.world.leads else "noted")
+        if self.pay is not None:
+            self.pay()
+
+
 def released(world, lie=0.0, limits=(100.0, 100.0, 100.0), about=None, pay=None, notes=None):
-    """A release of sums that say whose they are; ``lie`` is what the process adds."""
-    told = [] if notes is None else notes
-
-    def summed(others):
-        assert others
-        return [torch.tensor([1.0 + lie, 10.0 * world.rank]).double(), torch.full((1, 2), 2.0).double()], True
-
-    def paid(totals, on_grid):
-        assert on_grid
-        told.append("paid")
-        if pay is not None:
-            pay()
-        return {"t": totals[1], "s": totals[0]}  # in an order of its own
-
-    answer = world.released(
-        summed, paid, lambda: told.append("noted"), PARTS, lambda: about or {"what": "a sum"}, limits
-    )
+    books = Books(world, [] if notes is None else notes, pay)
+    answer = world.released(Sums(world, lie, limits, about), SystemNoise(), books)
     return {name: one.tolist() for name, one in answer.items()}
 
 
@@ -157,7 +179,7 @@ def test_who_asks_for_something_else_or_has_begun_more_releases_stops_all(monkey
     def more(world):
         if world.rank == 1:
             with pytest.raises(ZeroDivisionError):
-                world.released(None, None, None, PARTS, lambda: 1 / 0, ())  # begun, and given up
+                released(world, about=lambda: 1 / 0)  # begun, and given up
         released(world)
 
     for one in in_threads(monkeypatch, 2, more):

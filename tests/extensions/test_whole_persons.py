@@ -73,7 +73,7 @@ def test_processes_agree_only_if_unit_and_rows_of_one_are_the_same_in_all():
     """A process whose persons bring more rows, or whose unit is a row, makes another mechanism."""
 
     def agreed(rows=3, **more):
-        world = Told()
+        world = Told("")
         PrivateRows(torch.zeros(rows, 1), world=world, **more)
         return world.agreed
 

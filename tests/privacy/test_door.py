@@ -8,8 +8,8 @@ import statistics
 import numpy as np
 import pytest
 import torch
-from doorway import ONE, go
 
+from doorway import ONE, go
 from dpmac.checks import ArgumentError
 from dpmac.privacy import (
     DensePart,
@@ -213,28 +213,12 @@ def test_sums_are_made_in_blocks_of_bounded_length(monkeypatch):
         return [DensePart(x)]
 
     for longest in (32, 128, 4096):
-        monkeypatch.setattr(door, "MAX_BLOCK", longest)
         monkeypatch.setattr(sampling, "MAX_BLOCK", longest)
         for micro in (1, 100, None):
             lengths.clear()
             (found,) = go(ONE, listening, rows=rows, sigma=0.0, micro_batch=micro)
             assert float(found) == pytest.approx(float(rows.sum()), abs=1e-15)
             assert set(lengths) == {min(longest, {1: 32, 100: 128, None: 504}[micro])}
-
-
-def test_a_block_is_summed_by_itself_before_it_meets_the_others(monkeypatch):
-    """Ones beside 2**53, in blocks of two: one by one they would all be lost, as those of its own block are."""
-
-    class InOrder(SystemNoise):
-        def uniform(self, count):
-            return torch.arange(count) / count
-
-    monkeypatch.setattr(door, "MAX_BLOCK", 128)
-    rows = torch.full((20 * 64, 1), 1 / 64, dtype=torch.float64)
-    rows[0] = 2.0**53
-    more = {"rows": rows, "sigma": 0.0, "micro_batch": 64, "source": InOrder()}
-    (found,) = go(Unbounded().promise(ONE), lambda x: [DensePart(x)], **more)
-    assert float(found) - 2.0**53 == 18
 
 
 def test_every_block_has_one_public_shape_and_the_filling_adds_nothing():

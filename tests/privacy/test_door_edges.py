@@ -10,11 +10,9 @@ import torch
 
 from doorway import ONE, go
 from dpmac.checks import ArgumentError
-from dpmac.kernels.chunks import SINGLE_ROOM
-from dpmac.privacy import DensePart, Ledger, OuterPart, Partition, PrivateRows, Query, door
+from dpmac.privacy import DensePart, Ledger, Partition, PrivateRows, Query, door
 from dpmac.privacy.door import BrokenPromiseError
 from dpmac.privacy.noise import Grid
-from dpmac.privacy.parts import KEPT
 from dpmac.randomness import SeededNoise
 
 
@@ -45,23 +43,6 @@ def test_the_scales_that_the_refusal_names_are_allowed_and_none_beyond_them(scal
 def test_as_many_rows_as_a_release_takes_have_room_on_a_grid_with_noise_of_any_use():
     wide = [Partition("a", (10**8,), 1.0)]
     assert Grid.of(0.3, wide, door.MAX_ROWS).step > 0
-
-
-@pytest.mark.parametrize("together", [1, 2])
-@pytest.mark.parametrize(("left", "kept"), [(0.99, False), (1.01, True)])
-def test_beside_doubles_a_single_sum_s_error_is_that_of_the_longest_share_in_its_block(left, kept, together):
-    """A short share in single precision, beside a long one: its row's doubles must leave room for the long one's error.
-
-    hypot(short + SINGLE_ROOM * long, double) is KEPT at most: 1 % less room is refused, and 1 % more is not.
-    """
-    short, long = 0.25, 0.75
-    double = math.sqrt(KEPT**2 - (short + left * SINGLE_ROOM * long) ** 2)
-    lengths, doubles = torch.tensor([long, short]), torch.tensor([0.0, double], dtype=torch.float64)
-    if together == 2:  # a person's two rows, each with half of it
-        lengths, doubles = (x.repeat_interleave(2) / 2 for x in (lengths, doubles))
-    single = OuterPart(lengths.float()[:, None], torch.ones(len(lengths), 1))
-    parts = [single, DensePart(doubles[:, None])]
-    assert bool(door._keep_promise(parts, [1.0, 1.0], together)) == kept
 
 
 def test_a_promise_beside_none_is_checked():

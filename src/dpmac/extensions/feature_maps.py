@@ -32,7 +32,7 @@ def behind(table: PrivateRows, front: Map, room: int = 0) -> PrivateRows:
     is refused.
     """
     check_apart("front", front, table.blank(ROWS)[:1])
-    origin = Origin.together(table.origin or Origin(), origin_of(front, name="front"))
+    origin = Origin.together(table.origin, origin_of(front, name="front"))
     once = isinstance(table._columns, tuple) or _bytes(table, front) <= room
     if isinstance(table._rows, Persons) or not once:
         first, made = table._front, table._with(table._columns, table._rows)

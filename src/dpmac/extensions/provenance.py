@@ -50,7 +50,7 @@ class Origin:
     unseen: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, ledger: Ledger, *before: Origin) -> Origin:
+    def of(cls, ledger: Ledger, *before: Origin | None) -> Origin:
         """Everything that ``ledger`` holds now (what is more than needed costs nothing), and what ``before`` had."""
         counts = Counter((_name(e), e.noise_multiplier, e.sample_rate, e.label, e.overflow) for e in ledger.entries)
         found: dict[str, list[Mechanism]] = {}
@@ -63,8 +63,9 @@ class Origin:
         check_origin(ledger, front=self)
 
     @classmethod
-    def together(cls, *origins: Origin) -> Origin:
+    def together(cls, *known: Origin | None) -> Origin:
         """All that any of them knows."""
+        origins = [origin for origin in known if origin is not None]
         runs: dict[str, tuple[Mechanism, ...]] = {}
         for run, made in (item for origin in origins for item in origin.runs):
             if _count(made) > _count(runs.get(run, ())):  # a run is only ever added to: more of it holds the less

@@ -77,7 +77,7 @@ class NormHistogram:
             micro_batch=micro_batch,
         )
         found = Thresholds(self._read(counts[name].cpu(), self.edges(), rows.n) for name in names)
-        found.origin = Origin.of(ledger, known, rows.origin or PUBLIC)
+        found.origin = Origin.of(ledger, known, rows.origin)
         return found
 
     def query(self, parts_of: Callable[..., Sequence[Part]], names: Sequence[str]) -> Query:

@@ -70,7 +70,7 @@ class DPMean:
         least = LEAST**2 if noise else 1e-60
         spread = math.sqrt(max(squares - float(moved.square().sum()) + noise, least))
         inside = moved / max(float(moved.norm()), 1.0)  # every row is within 1 of the centre, and so is their mean
-        known = Origin.of(ledger, table.origin or PUBLIC)
+        known = Origin.of(ledger, table.origin)
         return ReleasedMean(ball.centre + ball.radius * inside, ball.radius * min(spread, 1.0), known)
 
     def query(self, ball: Ball) -> Query:

@@ -92,7 +92,7 @@ class DPPCA:
         moment = tamed(answer[MOMENT][0])
         eigenvalues, directions = leading(moment, self.components)
         table.world.spread([eigenvalues, directions])  # machines that are not alike round otherwise
-        known = Origin.of(ledger, table.origin or PUBLIC)
+        known = Origin.of(ledger, table.origin)
         return ReleasedPCA(signed(directions), eigenvalues, moment, ball, self.noise_multiplier, known)
 
     def query(self, ball: Ball) -> Query:

@@ -82,8 +82,8 @@ def release(
     count of the sample cost (:mod:`dpmac.kernels.padding`, half of 1 % where there is one), is added to every
     coordinate (and symmetric partitions are then averaged with their transpose). The event is in the ledger (and on
     disk, if the ledger has a file) before any noise on sums is drawn, so what raises earlier releases and charges
-    nothing, and what raises later is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the number of rows taken
-    at a time at most, rounded up to a multiple of 32; the query always gets full blocks (see
+    nothing, and what raises later is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the
+    number of rows taken at a time at most, rounded up to a multiple of 32; the query always gets full blocks (see
     :meth:`Batch.spend`), which hold zeros where there is no row. ``dtype`` is what the answer is rounded to, noise and
     all.
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
-from dpmac.extensions.provenance import PUBLIC, Origin, check_origin
+from dpmac.extensions.provenance import Origin, check_origin
 from dpmac.extensions.world import ALONE, World, WorldError
 from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, Polynomial, WStep, ZStep
 from dpmac.mac.wsteps.base import WeightUpdater
@@ -134,7 +134,7 @@ class Trainer:
         world.everywhere(lambda: check_step(first, rows.to(network.device)))
         # now that every piece has been used once: one may have loaded a network meanwhile
         found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
-        known = Origin.together(found, rows.origin or PUBLIC)
+        known = Origin.together(found, rows.origin)
         table, step_of = self._start(rows.to(network.device), network, front)
         samples = Samples(table, self.plan.sampler(self.source.spawn("sampler")))
         updater = self.wstep.start(network, self.plan.steps)
