@@ -17,12 +17,12 @@ import step_cost
 import torch
 
 from dpmac.bounds.clipping import JointClip
+from dpmac.extensions.ledgers import Ledger
 from dpmac.kernels import rounded as rounded_room
 from dpmac.kernels.outer import OuterPart
 from dpmac.mac.wsteps.optimizer import OptimizerUpdater
 from dpmac.mac.zsteps import FixedPrediction
 from dpmac.privacy import PrivateRows, door, sampling
-from dpmac.privacy.ledger import Ledger
 
 ROOMS: dict[str, tuple[Any, str]] = {
     "drawing the sample": (PrivateRows, "sample"),

@@ -27,8 +27,8 @@ from dpmac.methods import ClosedForm, Gradients
 from dpmac.nets import DenseNetwork
 from dpmac.nets import loss as loss_of
 from dpmac.nets.fronts import Front, LowFrequencies
+from dpmac.planning.plan import steps_for
 from dpmac.privacy import Bound, JointClip, Mechanism, Normalise, PerLayerClip, Plan, Unbounded
-from dpmac.privacy.plan import steps_for
 from dpmac.randomness import NoiseSource
 from dpmac.training import Trainer
 from dpmac.training.trainer import Evaluate

@@ -12,6 +12,7 @@ import torch
 from matplotlib.figure import Figure
 
 from dpmac import Ledger
+from dpmac.planning.calibration import calibrate
 from dpmac.privacy import (
     DensePart,
     JointClip,
@@ -22,7 +23,6 @@ from dpmac.privacy import (
     Query,
     release,
 )
-from dpmac.privacy.accounting import calibrate
 from dpmac.randomness import SeededNoise
 from figures import COLOURS
 

@@ -18,7 +18,7 @@ _NAMED = {
         "files.py",
     ),
     "account": (
-        *("privacy/accounting.py", "kernels/losses.py", "privacy/plan.py", "kernels/search.py"),
+        *("privacy/accounting.py", "kernels/losses.py", "planning/plan.py", "planning/search.py"),
         *("privacy/statement.py", "checks.py"),
     ),
     "provenance": (

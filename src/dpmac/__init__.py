@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpmac.checks import ArgumentError
     from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, PrivacyWarning
+    from dpmac.extensions.ledgers import Ledger
     from dpmac.nets.network import DenseNetwork, Network
-    from dpmac.privacy.ledger import Ledger
-    from dpmac.privacy.plan import Plan
+    from dpmac.planning.plan import Plan
     from dpmac.saving import load, save
     from dpmac.tables import Schema, TableEncoder
     from dpmac.training.run import Run
@@ -33,8 +33,8 @@ _HOMES = {
     "DPMACRegressor": "dpmac.estimators",
     "DenseNetwork": "dpmac.nets.network",
     "Network": "dpmac.nets.network",
-    "Ledger": "dpmac.privacy.ledger",
-    "Plan": "dpmac.privacy.plan",
+    "Ledger": "dpmac.extensions.ledgers",
+    "Plan": "dpmac.planning.plan",
     "PrivacyWarning": "dpmac.estimators",
     "Run": "dpmac.training.run",
     "Schema": "dpmac.tables",

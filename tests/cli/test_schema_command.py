@@ -115,7 +115,7 @@ def test_a_wrong_estimate_spends_nothing(words, message, new_hospital, run):
 
 def test_an_estimate_that_is_interrupted_leaves_what_others_have_paid(new_hospital, run, monkeypatch):
     """Found in an attack: it had begun the ledger, so it removed it, with six releases of another process in it."""
-    from dpmac.privacy.ledger import Entry
+    from dpmac.privacy.entry import Entry
     from dpmac.tables import estimate
 
     def interrupted(*_, **__):
@@ -136,7 +136,7 @@ IN_THE_WAY = ["book.ledger", "./book.ledger", "book.ledger.seen", "patients.csv"
 @pytest.mark.parametrize("out", IN_THE_WAY)
 def test_an_estimate_is_written_over_nothing_that_is_needed(out, new_hospital, run):
     """Found in an attack: the schema took the ledger's place, and a thousand releases were gone."""
-    from dpmac.privacy.ledger import Entry
+    from dpmac.privacy.entry import Entry
 
     Ledger(new_hospital / "book.ledger").append(Entry("training step", 1.0, 0.5))
     (new_hospital / "folder").mkdir()

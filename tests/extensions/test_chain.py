@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.entries import to_dict
 from dpmac.extensions.rollback_guard import witness_of
 from dpmac.privacy import Entry, Ledger, Mechanism, epsilon_of
 
@@ -79,7 +80,7 @@ def test_no_byte_can_be_changed_unnoticed(tmp_path, data):
     except ValueError as error:
         said = str(error)
     assert not said or "ledger.jsonl" in said
-    assert [e.to_dict() for e in found.entries] == [e.to_dict() for e in whole.entries]
+    assert [to_dict(e) for e in found.entries] == [to_dict(e) for e in whole.entries]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_what_remains_of_a_total_fits_and_no_more_does(total):
 
 
 def _release(epsilon):
-    from dpmac.privacy.accounting import calibrate
+    from dpmac.planning.calibration import calibrate
 
     return Mechanism(calibrate(lambda s: [Mechanism(s)], epsilon, 1e-5))
 

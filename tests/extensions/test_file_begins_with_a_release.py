@@ -14,7 +14,7 @@ from dpmac.checks import ArgumentError
 from dpmac.extensions import ledger_file as chain
 from dpmac.extensions import rollback_guard as witness
 from dpmac.privacy import Ledger
-from dpmac.privacy.ledger import Entry
+from dpmac.privacy.entry import Entry
 
 STEP = Entry("training step", 1.0, 0.5)
 OLD = {"label": "training step", "noise_multiplier": 2.0, "sample_rate": 0.5, "seeded": False, "scales": {"w": 1.0}}

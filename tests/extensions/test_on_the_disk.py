@@ -10,7 +10,7 @@ import pytest
 from doorway import ONE, go
 from dpmac.extensions import ledger_file as chain
 from dpmac.privacy import Ledger
-from dpmac.privacy.ledger import Entry
+from dpmac.privacy.entry import Entry
 
 
 def synced(path, monkeypatch):

@@ -10,9 +10,9 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
-from dpmac.kernels.search import Range, UnreachableError, least
+from dpmac.planning.calibration import calibrate
+from dpmac.planning.search import Range, UnreachableError, least
 from dpmac.privacy import Mechanism, Plan, epsilon_of
-from dpmac.privacy.accounting import calibrate
 
 WITHIN = Range(0.02, 1e7)
 

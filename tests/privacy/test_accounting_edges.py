@@ -10,8 +10,9 @@ import pytest
 from dp_accounting import gaussian_mechanism
 
 from dpmac.checks import ArgumentError
+from dpmac.planning.calibration import calibrate
 from dpmac.privacy import Mechanism, accounting, epsilon_of
-from dpmac.privacy.accounting import MIN_MULTIPLIER, ROUNDOFF, calibrate, trusted, with_room
+from dpmac.privacy.accounting import MIN_MULTIPLIER, ROUNDOFF, trusted, with_room
 
 
 def test_the_multipliers_that_are_named_are_taken_and_cost_what_they_should():

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.entries import to_dict
 from dpmac.extensions.ledger_file import LedgerFile
+from dpmac.planning.calibration import MULTIPLIERS
 from dpmac.privacy import Entry, Ledger, Mechanism, epsilon_of
-from dpmac.privacy.accounting import MULTIPLIERS
 
 DELTA = 1e-5
 STEP = Entry("step", 2.0, 0.5)
@@ -57,9 +58,9 @@ def test_a_part_of_a_ledger_records_nothing(part):
 
 
 def test_what_goes_on_elsewhere_has_the_entries_the_data_set_and_the_run():
-    lines = [entry.to_dict() for entry in of_two_runs().entries]
+    lines = [to_dict(entry) for entry in of_two_runs().entries]
     ledger = Ledger.of(lines, "hospital", "b")
-    assert [entry.to_dict() for entry in ledger.entries] == lines
+    assert [to_dict(entry) for entry in ledger.entries] == lines
     assert (ledger.data_set, ledger.run) == ("hospital", "b")
     ledger.append(STEP)
     assert ledger.entries[-1].run == "b"
@@ -155,10 +156,10 @@ def test_a_scale_that_is_none_is_not_taken_for_one_without_a_bound(tmp_path, val
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_line_with_such_a_number_is_not_written(tmp_path, value):
     file = LedgerFile.begin(tmp_path / "ledger", "", "2026-01-31")
-    file.append(STEP.to_dict())
+    file.append(to_dict(STEP))
     before = (tmp_path / "ledger").read_bytes()
     with pytest.raises(ValueError, match="JSON"):
-        file.append({**STEP.to_dict(), "noise_multiplier": value})
+        file.append({**to_dict(STEP), "noise_multiplier": value})
     assert (tmp_path / "ledger").read_bytes() == before
-    file.append(STEP.to_dict())
+    file.append(to_dict(STEP))
     assert len(Ledger.load(tmp_path / "ledger")) == 2

@@ -9,8 +9,8 @@ import pytest
 from dp_accounting import gaussian_mechanism
 
 from dpmac.checks import ArgumentError, PrivacyWarning
+from dpmac.planning.plan import steps_for
 from dpmac.privacy import Mechanism, Plan, epsilon_of
-from dpmac.privacy.plan import steps_for
 from dpmac.privacy.sampling import MIN_RATE
 from dpmac.randomness import SeededNoise
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from doorway import ONE, ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
+from dpmac.extensions.entries import from_dict, to_dict
 from dpmac.kernels.chunks import CHUNK
 from dpmac.kernels.padding import Room
 from dpmac.privacy import PoissonSampler, PrivateRows, door
@@ -158,9 +159,9 @@ def test_the_chance_of_no_room_has_the_limits_that_its_message_names():
 def test_a_line_of_an_older_version_means_one_sample_in_2_to_the_80_as_its_sampler_did():
     """Those versions had that much room: a smaller number would understate what their releases cost."""
     assert PoissonSampler(10, 0.1, SystemNoise()).overflow == 2.0**-80
-    old = Entry("training step", 1.0, 0.1, False, {"layer 1": 1.0}).to_dict()
+    old = to_dict(Entry("training step", 1.0, 0.1, False, {"layer 1": 1.0}))
     del old["overflow"]
-    assert Entry.from_dict(json.loads(json.dumps(old))).overflow == 2.0**-80
+    assert from_dict(json.loads(json.dumps(old))).overflow == 2.0**-80
 
 
 # --- other devices ----------------------------------------------------------------------------------------------------

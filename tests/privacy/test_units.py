@@ -9,6 +9,7 @@ import torch
 
 from doorway import ONE, ask
 from dpmac.checks import ArgumentError
+from dpmac.extensions.entries import from_dict, to_dict
 from dpmac.extensions.ledger_file import LedgerFile
 from dpmac.privacy import Entry, Ledger, Mechanism, PrivateRows, Statement
 from dpmac.privacy.accounting import UNIT
@@ -53,7 +54,7 @@ def test_no_ledger_appends_or_reads_two_units(tmp_path):
         with pytest.raises(ArgumentError, match="ledger="):
             ledger.append(entry(units[1]))
         path = tmp_path / "-".join(units)
-        LedgerFile.begin(path, "", "").append(*(entry(unit).to_dict() for unit in units))
+        LedgerFile.begin(path, "", "").append(*(to_dict(entry(unit)) for unit in units))
         with pytest.raises(ValueError, match=r"line 3: not a ledger entry \(.*unit of privacy"):
             Ledger.load(path)
 
@@ -69,12 +70,12 @@ def test_a_run_that_is_made_again_is_of_the_same_unit():
 
 
 def test_lines_of_rows_are_written_as_ever_and_strange_units_are_refused():
-    assert "unit" not in entry().to_dict()
-    assert Entry.from_dict(entry().to_dict()) == entry()
-    assert Entry.from_dict(entry("person by ward, bed").to_dict()).unit == "person by ward, bed"
+    assert "unit" not in to_dict(entry())
+    assert from_dict(to_dict(entry())) == entry()
+    assert from_dict(to_dict(entry("person by ward, bed"))).unit == "person by ward, bed"
     for strange in ("", "rows", "people", 3, None, "person patient"):
         with pytest.raises(ValueError, match=r"unit|type"):
-            Entry.from_dict({**entry().to_dict(), "unit": strange})
+            from_dict({**to_dict(entry()), "unit": strange})
 
 
 def test_the_statement_says_whom_it_protects():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpmac import DPMACClassifier, Ledger
-from dpmac.privacy.ledger import Entry
+from dpmac.privacy.entry import Entry
 from dpmac.report.spending import epsilon_over_releases, groups_of, signals_of
 
 

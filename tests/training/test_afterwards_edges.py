@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
+from dpmac.planning.plan import STEP
 from dpmac.privacy import Entry, Ledger
-from dpmac.privacy.plan import STEP
 from dpmac.training.afterwards import FORMAT, Afterwards
 from dpmac.training.checkpoint import Checkpoints
 from group_of_threads import in_threads, values

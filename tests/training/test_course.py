@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.entries import to_dict
+from dpmac.planning.plan import STEP
 from dpmac.privacy import Entry, Ledger, Normalise, PerLayerClip
-from dpmac.privacy.plan import STEP
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.course import Course, _learned, handing_over
@@ -125,7 +126,7 @@ def test_an_unseeded_one_goes_on_after_what_was_made_since_and_says_so(ledger, k
 @pytest.mark.parametrize(("on_disk", "since"), [(True, 0), (False, 1), (False, 0)])
 def test_it_is_said_only_if_something_died_and_by_whoever_keeps_the_file(ledger, kept, on_disk, since):
     stopped(ledger, kept, False, since=since)
-    book = ledger if on_disk else Ledger.of([entry.to_dict() for entry in ledger.entries], "", "")
+    book = ledger if on_disk else Ledger.of([to_dict(entry) for entry in ledger.entries], "", "")
     again = course(book, False)
     again.resume(kept, JOB)
     assert again.done == 2 + since

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dpmac.planning.plan import check_delta
 from dpmac.privacy import Plan
-from dpmac.privacy.plan import check_delta
 from dpmac.training.defaults import HEARD, NUMBERS, clarity, defaults_for, safe_delta, schedule_for
 
 SIZES = st.integers(1, 9).flatmap(lambda digits: st.integers(10 ** (digits - 1), 10**digits)).map(lambda n: max(n, 2))

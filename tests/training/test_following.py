@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpmac.extensions.entries import to_dict
 from dpmac.extensions.world import ALONE, Alone, WorldError
 from dpmac.nets.fronts import Affine
 from dpmac.privacy import Entry, Ledger
@@ -122,8 +123,8 @@ def test_a_process_that_does_not_lead_keeps_the_leaders_books_in_memory(tmp_path
 def test_the_ledger_that_was_given_is_kept_if_it_is_in_memory_and_holds_the_same(tmp_path, monkeypatch):
     whole, on_disk = ledger_with(2), Ledger(tmp_path / "theirs")
     on_disk.append(Entry("mean", 1.0, 1.0))
-    less = Ledger.of([entry.to_dict() for entry in whole.entries[:1]], "people", "")
-    same = Ledger.of([entry.to_dict() for entry in whole.entries], "people", "")
+    less = Ledger.of([to_dict(entry) for entry in whole.entries[:1]], "people", "")
+    same = Ledger.of([to_dict(entry) for entry in whole.entries], "people", "")
     for given_, kept in ((same, True), (less, False), (on_disk, False), (None, False), ("a path", False)):
         leads = whole if given_ is not on_disk else on_disk
         _, found = values(in_threads(monkeypatch, 2, lambda w, g=given_, a=leads: books(w, a if w.leads else g)))

@@ -12,8 +12,8 @@ from dpmac.checks import ArgumentError
 
 if TYPE_CHECKING:
     from dpmac.cli.usual import Usual
+    from dpmac.planning.plan import Plan
     from dpmac.privacy import Mechanism
-    from dpmac.privacy.plan import Plan
 
 USUAL_EPSILON = 2.0  # an estimator's
 USUAL_DELTA = 1e-5  # of a run whose batch size was given
@@ -107,7 +107,7 @@ def _usual(
     """What an estimator would do, and its plan; ``length`` (steps, epochs) is its own if neither is given."""
     from dpmac.checks import number
     from dpmac.cli.usual import usual_for
-    from dpmac.privacy.plan import Plan
+    from dpmac.planning.plan import Plan
 
     wanted = USUAL_EPSILON if epsilon is None else epsilon
     number("epsilon", wanted, "give a number above 0 (0.5 to 8 is usual)", low=5e-324)
@@ -136,7 +136,7 @@ def _own(
     before: tuple[Mechanism, ...],
 ) -> Plan:
     """A training run by itself: the plan that meets a budget, or has the noise that was given."""
-    from dpmac.privacy.plan import Plan, steps_for
+    from dpmac.planning.plan import Plan, steps_for
 
     if (epsilon is None) == (noise_multiplier is None):
         raise ArgumentError("--epsilon, --noise-multiplier", (epsilon, noise_multiplier), "give one of the two")

@@ -125,6 +125,7 @@ def verify(
 def _check_against(path: Path, book: Ledger, heads: list[str], against: str) -> None:
     """Raise unless ``book`` goes on from what ``against`` is: a folder, a file, or a digest of its chain."""
     from dpmac.checks import ArgumentError
+    from dpmac.extensions.entries import published
     from dpmac.saving import open_folder
 
     if not Path(against).exists():
@@ -134,8 +135,8 @@ def _check_against(path: Path, book: Ledger, heads: list[str], against: str) -> 
             raise Failed(f"{path}: no release has the digest {against}: it is an older copy, or another ledger")
         return
     other = open_folder(against).ledger() if Path(against).is_dir() else _read(Path(against))
-    theirs = [entry.published() for entry in other.entries]
-    if [entry.published() for entry in book.entries[: len(theirs)]] != theirs:
+    theirs = [published(entry) for entry in other.entries]
+    if [published(entry) for entry in book.entries[: len(theirs)]] != theirs:
         held = f"it has {len(book):,} releases, and {against} {len(theirs):,}"
         raise Failed(f"{path} does not hold all of {against}: it is an older copy, or another ledger ({held})")
 

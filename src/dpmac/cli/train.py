@@ -277,7 +277,7 @@ def _check_numbers(job: Job) -> None:
     from dpmac.checks import integer, number
     from dpmac.cli.training import steps_of
     from dpmac.extensions.persons import MOST
-    from dpmac.privacy.plan import check_delta
+    from dpmac.planning.plan import check_delta
 
     number("--epsilon", job.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
     if job.rows < 2:

@@ -206,7 +206,7 @@ def delta_of(job: Job) -> float:
 
 def steps_of(job: Job) -> int:
     """By the rule that the estimators follow; only for showing how far a training is."""
-    from dpmac.privacy.plan import steps_for
+    from dpmac.planning.plan import steps_for
     from dpmac.training.defaults import schedule_for
 
     usual = schedule_for(job.rows)

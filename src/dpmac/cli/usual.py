@@ -38,7 +38,7 @@ def usual_for(n: int, *, epsilon: float, delta: float | None, regression: bool) 
     """
     from dpmac.estimators.regressor import RESIDUALS
     from dpmac.methods import Calibration, ResidualScale
-    from dpmac.privacy.plan import check_delta
+    from dpmac.planning.plan import check_delta
     from dpmac.training.defaults import calibration_for, safe_delta, schedule_for
 
     integer("n", n, "give the number of training examples, at least 2", low=2)

@@ -33,7 +33,7 @@ class Watch:
 
     def done(self) -> int:
         """Steps that the ledger holds of this training."""
-        from dpmac.privacy.plan import STEP
+        from dpmac.planning.plan import STEP
 
         made = sum(entry.label == STEP for entry in self.ledger.entries[self.before :])
         return min(made, self.total)

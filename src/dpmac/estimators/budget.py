@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.estimators.sharing import agree_on
 from dpmac.extensions.world import ALONE, World
+from dpmac.planning.plan import check_delta
 from dpmac.privacy import Ledger, Mechanism
 from dpmac.privacy.accounting import epsilon_of
-from dpmac.privacy.plan import check_delta
 from dpmac.training.defaults import safe_delta
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])

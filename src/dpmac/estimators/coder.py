@@ -20,8 +20,8 @@ from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.extensions.outputs import remember
 from dpmac.nets.fronts import Front, ToRange
+from dpmac.planning.calibration import calibrate
 from dpmac.privacy import Ledger, Mechanism, Origin, PrivateRows, check_origin
-from dpmac.privacy.accounting import calibrate
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import TableEncoder
 from dpmac.tables.decoder import cells_near, longest

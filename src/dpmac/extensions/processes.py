@@ -34,7 +34,7 @@ from torch import Tensor, distributed
 
 from dpmac.extensions.world import Done, WorldError
 from dpmac.privacy.door import Asked
-from dpmac.privacy.ledger import Ledger
+from dpmac.privacy.ledger import Releases
 from dpmac.randomness import NoiseSource
 
 
@@ -61,11 +61,11 @@ class Together:
     def __deepcopy__(self, memo: Any) -> Together:
         return self  # a handle
 
-    def released(self, asked: Asked, source: NoiseSource, ledger: Ledger) -> dict[str, Tensor]:
+    def released(self, asked: Asked, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
         self._count += 1
-        self._notes |= {"the number of releases": self._count, **asked.described()}
+        self._notes |= {"the number of releases": self._count, **described(asked)}
         whole = self.everywhere(lambda: asked.sums(source))
-        liars = self._collect(whole, asked.most_steps())
+        liars = self._collect(whole, most_steps(asked))
         answer: dict[str, Tensor] = {p.name: whole.new_empty(p.shape) for p in asked.query.partitions}
         with self._led():
             if self.leads:
@@ -219,6 +219,20 @@ class Together:
                 theirs, first = _short(values[other]), _short(values[0])
                 raise WorldError(f"{name} of process {other} is {theirs}, and {first} of process 0")
         raise WorldError("the processes do not do the same")
+
+
+def most_steps(asked: Asked) -> list[float]:
+    """The largest number of grid steps that each process' rows can bring: public."""
+    return [asked.grid.most_steps(rows) for rows in asked.batch.most_rows(asked.rooms)]
+
+
+def described(asked: Asked) -> dict[str, str]:
+    """All public facts of a release in words: what processes must agree on before anything is paid for."""
+    words = ("label", "noise_multiplier", "sample_rate", "overflow", "seeded", "scales", "unit")
+    said: dict[str, Any] = {word: getattr(asked.entry, word) for word in words}
+    said["shapes"] = {p.name: (p.shape, p.symmetric) for p in asked.query.partitions}
+    said["grid"], said["divisor"] = asked.grid, asked.divisor
+    return {f"the release's {word}": repr(value) for word, value in said.items()}
 
 
 def possible_sums(sums: Tensor, limit: float) -> bool:

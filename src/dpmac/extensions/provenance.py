@@ -27,13 +27,15 @@ from dpmac.privacy.accounting import Mechanism, epsilon_of, merged
 
 if TYPE_CHECKING:
     from dpmac.privacy.entry import Entry
-    from dpmac.privacy.ledger import Ledger
+    from dpmac.privacy.ledger import Releases
 
 _KEY = "dpmac.origin"  # in a state_dict's metadata
 _MOST = 100_000  # objects of one thing that are looked into
-_BOOKS = ("dpmac.privacy.ledger", "dpmac.privacy.entry", "dpmac.extensions.ledger_file")  # books of releases
+_BOOKS = tuple(  # modules of books of releases
+    f"dpmac.{name}" for name in ("extensions.ledgers", "privacy.ledger", "privacy.entry", "extensions.ledger_file")
+)
 Runs = Mapping[str, tuple[Mechanism, ...]]
-_HELD: WeakKeyDictionary[Ledger, set[Origin]] = WeakKeyDictionary()  # what a ledger was found to hold
+_HELD: WeakKeyDictionary[Releases, set[Origin]] = WeakKeyDictionary()  # what a ledger was found to hold
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Origin:
     unseen: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, ledger: Ledger, *before: Origin | None) -> Origin:
+    def of(cls, ledger: Releases, *before: Origin | None) -> Origin:
         """Everything that ``ledger`` holds now (what is more than needed costs nothing), and what ``before`` had."""
         counts = Counter((_name(e), e.noise_multiplier, e.sample_rate, e.label, e.overflow) for e in ledger.entries)
         found: dict[str, list[Mechanism]] = {}
@@ -58,7 +60,7 @@ class Origin:
             found.setdefault(run, []).append(Mechanism(noise, rate, count, label, overflow))
         return cls.together(cls(_sorted({run: tuple(made) for run, made in found.items()})), *before)
 
-    def check(self, ledger: Ledger) -> None:
+    def check(self, ledger: Releases) -> None:
         """Raise :class:`ArgumentError` unless ``ledger`` holds these releases."""
         check_origin(ledger, front=self)
 
@@ -84,7 +86,7 @@ class Origin:
     def mechanisms(self) -> tuple[Mechanism, ...]:
         return merged(m for _, made in self.runs for m in made)
 
-    def within(self, ledger: Ledger) -> bool:
+    def within(self, ledger: Releases) -> bool:
         """Whether ``ledger`` holds all of these releases. (Once it does, it always will: that is remembered.)"""
         book = _whole(ledger)
         known = _HELD.setdefault(book, set())
@@ -94,7 +96,7 @@ class Origin:
             known.add(self)
         return True
 
-    def beyond(self, ledger: Ledger) -> Origin:
+    def beyond(self, ledger: Releases) -> Origin:
         """The runs of which ``ledger`` lacks a release."""
         held = Counter(_name(entry) for entry in _whole(ledger).entries)
         return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
@@ -194,7 +196,7 @@ def _origins_in(thing: Any, seen: dict[int, Any], name: str) -> list[Origin]:
     return found
 
 
-def check_origin(ledger: Ledger, delta: float | None = None, **things: Any) -> Origin:
+def check_origin(ledger: Releases, delta: float | None = None, **things: Any) -> Origin:
     """What has shaped ``things``; :class:`ArgumentError` for the first that releases have shaped which ``ledger``
     lacks, or that holds too much to be looked through."""
     known = {name: origin_of(thing, name=name) for name, thing in things.items()}
@@ -211,9 +213,9 @@ def check_origin(ledger: Ledger, delta: float | None = None, **things: Any) -> O
     return Origin.together(*known.values())
 
 
-def _whole(ledger: Ledger) -> Ledger:
+def _whole(ledger: Releases) -> Releases:
     """Of a run that makes its releases again, the ledger that it is of."""
-    book: Ledger = getattr(ledger, "_whole", ledger)
+    book: Releases = getattr(ledger, "_whole", ledger)
     return book
 
 

@@ -43,6 +43,10 @@ class Ahead:
         wanted = torch.unique(rows[rows >= 0])
         return self._pool.submit(lambda: Fetched(wanted, self._checked(wanted)))
 
+    def prefetched(self, rows: Tensor) -> Prefetched:
+        """Those rows alone, fetched from now on."""
+        return Prefetched(self.fetch(rows))
+
     def _checked(self, rows: Tensor) -> Columns:
         """What the store gives, of the kinds that it promised: none may follow from the rows that came along."""
         found, blank = self.store.fetch(rows), self.store.blank
@@ -61,6 +65,20 @@ class Ahead:
             waiting = coming
         if waiting is not None:
             yield waiting[1].result().at(waiting[0])
+
+
+class Prefetched:
+    """Some rows of a store, on their way."""
+
+    def __init__(self, coming: Future[Fetched]) -> None:
+        self._coming = coming
+
+    def prefetched(self, rows: Tensor) -> Prefetched:  # noqa: ARG002 - they are
+        return self
+
+    def each(self, blocks: Iterator[Tensor]) -> Iterator[tuple[Columns, Tensor]]:
+        there = self._coming.result()
+        return (there.at(block) for block in blocks)
 
 
 class Fetched:

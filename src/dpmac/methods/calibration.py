@@ -30,6 +30,7 @@ from dpmac.checks import integer, number
 from dpmac.extensions.provenance import check_origin
 from dpmac.extensions.row_independence import ROWS, check_apart
 from dpmac.mac.released import eigen, tamed
+from dpmac.planning.calibration import calibrate as least_noise
 from dpmac.privacy import (
     DensePart,
     GramPart,
@@ -42,7 +43,6 @@ from dpmac.privacy import (
     Query,
     release,
 )
-from dpmac.privacy.accounting import calibrate as least_noise
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.randomness import NoiseSource
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from dpmac.checks import number
 from dpmac.extensions.provenance import check_origin
 from dpmac.extensions.row_independence import ROWS, check_apart
+from dpmac.planning.calibration import calibrate as least_noise
 from dpmac.privacy import DensePart, Ledger, Mechanism, Part, Partition, PerLayerClip, PrivateRows, Query, release
-from dpmac.privacy.accounting import calibrate as least_noise
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.randomness import NoiseSource
 

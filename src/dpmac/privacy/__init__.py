@@ -11,10 +11,9 @@ from dpmac.kernels.outer import OuterPart
 from dpmac.kernels.positions import PositionPart
 from dpmac.privacy.accounting import Mechanism, epsilon_of
 from dpmac.privacy.door import BrokenPromiseError, release
-from dpmac.privacy.ledger import Entry, Ledger
+from dpmac.privacy.entry import Entry
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import Part
-from dpmac.privacy.plan import Plan
 from dpmac.privacy.private_rows import PrivateRows
 from dpmac.privacy.query import Answer, Query
 from dpmac.privacy.sampling import Batch, PoissonSampler
@@ -22,21 +21,16 @@ from dpmac.privacy.statement import Statement
 
 # isort: split
 # what builds on the argument comes after it
+# isort: split
+# what builds on the argument comes after it
+from dpmac.bounds import BOUNDS
 from dpmac.bounds.adaptive import AdaptiveQuantile
 from dpmac.bounds.allocation import EqualShares, LeastEnergy
 from dpmac.bounds.clipping import Analytic, Bound, JointClip, Normalise, PerLayerClip, Unbounded
+from dpmac.extensions.ledgers import Ledger
 from dpmac.extensions.persons import Persons
 from dpmac.extensions.provenance import Origin, check_origin, origin_of
-
-BOUNDS: dict[str, Bound] = {
-    "normalise": Normalise(),
-    "clip": PerLayerClip(1.0),
-    "joint": JointClip(1.0),
-    "adaptive": AdaptiveQuantile(),
-    "analytic": Analytic(),
-    "none": Unbounded(),
-}
-"""Every bound under a name, with its usual arguments. A new one is a file and a line here."""
+from dpmac.planning.plan import Plan
 
 __all__ = [
     "BOUNDS",

@@ -5,8 +5,8 @@ so the epsilon is an upper bound, but for floating point: tails are differences 
 can miss up to 1e-15 of delta for every release. So a part of delta is set aside for that (:data:`ROUNDOFF`), and where
 it would be a large part the figure is that of the moments accountant in its modern form (RDP), which works with
 logarithms; see :func:`trusted`. RDP stands beside it in any case. How the distributions are kept small is in
-:mod:`dpmac.kernels.losses`, and which noise a calibration tries in :mod:`dpmac.kernels.search`. dp-accounting is
-imported on first use, so that a command's ``--help`` need not wait for it.
+:mod:`dpmac.kernels.losses`. dp-accounting is imported on first use, so that a command's ``--help`` need not wait for
+it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.kernels.losses import FULL, MEDIUM, QUICK, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian
-from dpmac.kernels.search import Range, UnreachableError, least, limit
+from dpmac.kernels.losses import FULL, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian
 
 Accountant = Literal["pld", "rdp"]
 MIN_MULTIPLIER = 0.01  # below it an epsilon is in the thousands and the accountants lose their footing
 MIN_DELTA = 1e-12
 ROUNDOFF = 1e-14  # of delta, set aside for every release: over ten times what PLDs were seen to miss by rounding
-MULTIPLIERS = Range(2 * MIN_MULTIPLIER, 1e7)  # what a calibration may answer
 ROUGH_ORDERS = (1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 8, 11, 16, 24, 32, 48, 63, 128, 256, 512, 1024)
 UNIT = "one row, there or blank (the number of rows is public)"
 
@@ -147,10 +145,10 @@ def with_room(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[list[
 
 @functools.lru_cache(maxsize=4096)
 def _epsilon(mechanisms: tuple[Mechanism, ...], delta: float, accountant: Accountant) -> float:
-    return _cost(mechanisms, delta, accountant, FULL)
+    return cost_of(mechanisms, delta, accountant, FULL)
 
 
-def _cost(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> float:
+def cost_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> float:
     released = [m for m in mechanisms if m.count > 0]
     if accountant not in ("pld", "rdp"):
         raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
@@ -184,42 +182,6 @@ def _moments(mechanisms: Sequence[Mechanism], delta: float, effort: Effort) -> f
         fresh = rdp.RdpAccountant(ROUGH_ORDERS) if effort is ROUGH else rdp.RdpAccountant()
         fresh.compose(event_of(mechanisms))
         return float(fresh.get_epsilon(delta))
-
-
-def _trial(make: Callable[[float], Sequence[Mechanism]], delta: float, effort: Effort, s: float) -> float:
-    """The epsilon of make(s) as a search takes it: on a grid of ``effort``."""
-    return _cost(make(s), delta, "pld", effort)
-
-
-def calibrate(
-    make: Callable[[float], Sequence[Mechanism]], epsilon: float, delta: float, tolerance: float = 2e-4
-) -> float:
-    """The smallest noise multiplier s (within a relative ``tolerance``, from above) with epsilon(make(s)) <= epsilon.
-
-    A search by quicker figures finds where to ask :func:`epsilon_of`, which is asked there once as a rule, and decides.
-    The value returned has itself been checked by it to meet the budget: it never under-noises.
-    """
-    epsilon = number("epsilon", epsilon, "give a number above 0", low=0.0, high=1e6, strict=True)
-    delta = float(delta)
-    start, slope = limit(make, epsilon, delta, MULTIPLIERS), -1.3
-    for effort, within in ((ROUGH, 5 * tolerance), (MEDIUM, 5 * tolerance), (QUICK, tolerance)):
-        try:
-            cost = functools.partial(_trial, make, delta, effort)
-            found = least(cost, epsilon, start, slope, within, MULTIPLIERS, sure=effort is not ROUGH)
-        except UnreachableError as end:  # of the search; what follows decides
-            found = (MULTIPLIERS.high if end.above else MULTIPLIERS.low), slope
-        start, slope = found
-    try:
-        start, _ = least(lambda s: epsilon_of(make(s), delta), epsilon, start, slope, tolerance, MULTIPLIERS, sure=True)
-    except UnreachableError as end:
-        if end.above:
-            fix = f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps"
-        else:
-            fix = "so large a budget asks for almost no noise: lower epsilon, or give inf for no privacy at all"
-        raise ArgumentError("epsilon", epsilon, fix) from None
-    if epsilon_of(make(start), delta) > epsilon:  # the search asked this very thing, so it is in the cache
-        raise RuntimeError(f"the search for a noise multiplier answered {start!r}, which does not meet the budget")
-    return start
 
 
 def accountant_version() -> str:

@@ -47,7 +47,8 @@ from dpmac.kernels.positions import PositionPart
 from dpmac.kernels.precision import full_precision
 from dpmac.kernels.recording import Sums, Work
 from dpmac.privacy.accounting import check_multiplier
-from dpmac.privacy.ledger import Entry, Ledger
+from dpmac.privacy.entry import Entry
+from dpmac.privacy.ledger import Releases
 from dpmac.privacy.noise import Grid, perturbed
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import KEPT, Part, joint_norms
@@ -71,7 +72,7 @@ def release(
     *,
     noise_multiplier: float,
     source: NoiseSource,
-    ledger: Ledger,
+    ledger: Releases,
     divisor: float = 1.0,
     micro_batch: int | None = None,
     dtype: torch.dtype = torch.float64,
@@ -143,7 +144,7 @@ class Asked:
         )
         return cls(batch, query, scales, grid, entry, rooms, float(divisor), micro_batch)
 
-    def check_ledger(self, ledger: Ledger) -> None:
+    def check_ledger(self, ledger: Releases) -> None:
         """Raise unless this release may go into ``ledger``."""
         ledger.check_unit(self.batch.unit)
         if self.batch.origin:
@@ -177,18 +178,6 @@ class Asked:
     def perturbed(self, whole: Tensor, source: NoiseSource, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
         """Step 3, after the entry is in the ledger: the answer, with fresh noise."""
         return perturbed(whole, self.query.partitions, self.scales, self.grid, source, self.divisor, dtype)
-
-    def most_steps(self) -> list[float]:
-        """The largest number of grid steps that each process' rows can bring: public."""
-        return [self.grid.most_steps(rows) for rows in self.batch.most_rows(self.rooms)]
-
-    def described(self) -> dict[str, str]:
-        """All public facts of the release in words: what several processes must agree on."""
-        words = ("label", "noise_multiplier", "sample_rate", "overflow", "seeded", "scales", "unit")
-        said: dict[str, Any] = {word: getattr(self.entry, word) for word in words}
-        said["shapes"] = {p.name: (p.shape, p.symmetric) for p in self.query.partitions}
-        said["grid"], said["divisor"] = self.grid, self.divisor
-        return {f"the release's {word}": repr(value) for word, value in said.items()}
 
 
 def _block_sums(query: Query, scales: Sequence[float], take: Any, columns: Columns, row_at: Tensor) -> Sums:

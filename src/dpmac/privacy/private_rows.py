@@ -110,14 +110,19 @@ class PrivateRows:
             raise ArgumentError("sampler.n", sampler.n, f"the table has {self.n} places: build the sampler for them")
         rank = 0 if self._world is None else self._world.rank
         places = sampler.draw(sum(self._shards[:rank]), self._shards[rank])
-        return self._batch(places, sampler.rate, sampler.source.seeded, sampler.overflow)
+        columns = self._columns
+        if not isinstance(columns, tuple) and isinstance(self._rows, OneRowEach):
+            columns = columns.prefetched(self._rows.rows[places])  # meanwhile, another batch may be at work
+        return self._batch(columns, places, sampler.rate, sampler.source.seeded, sampler.overflow)
 
     def everything(self) -> Batch:
         """All rows, unsampled (rate 1): for one-shot releases such as DP-PCA."""
-        return self._batch(None, 1.0, seeded=False)
+        return self._batch(self._columns, None, 1.0, seeded=False, overflow=0.0)
 
-    def _batch(self, places: Tensor | None, rate: float, seeded: bool, overflow: float = 0.0) -> Batch:
-        drawn = self._columns, self._rows, places, rate, seeded, overflow
+    def _batch(
+        self, columns: Columns | Fetcher, places: Tensor | None, rate: float, seeded: bool, overflow: float
+    ) -> Batch:
+        drawn = columns, self._rows, places, rate, seeded, overflow
         return Batch(*drawn, self._front, self.origin, self._device, self._world, self._shards)
 
     def without(self, place: int) -> PrivateRows:

@@ -44,7 +44,7 @@ import torch
 from torch import Tensor
 
 from dpmac.privacy.entry import Entry
-from dpmac.privacy.ledger import Ledger
+from dpmac.privacy.ledger import Releases
 from dpmac.privacy.noise import Grid
 from dpmac.privacy.query import Query
 from dpmac.randomness import NoiseSource
@@ -65,7 +65,7 @@ def release(
     sample_rate: float,
     noise_multiplier: float,
     source: NoiseSource,
-    ledger: Ledger,
+    ledger: Releases,
     divisor: float = 1.0,
 ) -> dict[str, Tensor]:
     """The noisy sum of every partition over the rows of ``sample``, divided by a public constant."""

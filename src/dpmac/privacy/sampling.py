@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -139,11 +138,11 @@ class OneRowEach:
 class Fetcher(Protocol):
     """Columns whose rows are not in memory: see :mod:`dpmac.extensions.stores`."""
 
-    def fetch(self, rows: Tensor) -> Future[Any]:
-        """Those rows, as soon as they are there."""
-
     def each(self, blocks: Iterator[Tensor]) -> Iterator[tuple[Columns, Tensor]]:
-        """Block after block of row numbers, as columns and places in them."""
+        """Block after block of row numbers, as columns in memory and row numbers in these."""
+
+    def prefetched(self, rows: Tensor) -> Fetcher:
+        """The same for a sample of these rows, which are fetched in the background from now on."""
 
 
 class Batch:
@@ -175,9 +174,6 @@ class Batch:
         self._shards = (len(rows),) if shards is None else shards  # places in every process
         self.expected_rows = sample_rate * sum(self._shards) * self.together  # public, unlike what was really drawn
         self.device = columns[0].device if isinstance(columns, tuple) else device or torch.device("cpu")
-        self._coming: Future[Any] | None = None
-        if not isinstance(columns, tuple) and isinstance(rows, OneRowEach) and places is not None:
-            self._coming = columns.fetch(rows.drawn(places, SystemNoise()))  # meanwhile, another batch may be at work
 
     @property
     def together(self) -> int:
@@ -273,12 +269,7 @@ class Batch:
         if isinstance(self._columns, tuple):
             yield from ((self._columns, block) for block in blocks)
             return
-        if self._coming is None:
-            found = self._columns.each(iter(blocks))
-        else:
-            there = self._coming.result()
-            found = (there.at(block) for block in blocks)
-        for columns, block in found:
+        for columns, block in self._columns.each(iter(blocks)):
             yield tuple(column.to(self.device) for column in columns), block
 
 

@@ -12,9 +12,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from dpmac.planning.plan import STEP
 from dpmac.privacy import Ledger, Plan
-from dpmac.privacy.ledger import Entry
-from dpmac.privacy.plan import STEP
+from dpmac.privacy.entry import Entry
 from dpmac.training.run import Record
 
 POINTS = 12  # at which epsilon is asked for

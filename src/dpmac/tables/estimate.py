@@ -25,10 +25,11 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, number
 from dpmac.extensions.persons import USUAL
+from dpmac.planning.calibration import calibrate
+from dpmac.planning.plan import check_delta
 from dpmac.privacy import Ledger, Mechanism, OuterPart, Part, Partition, Persons, PrivateRows, Query, release
-from dpmac.privacy.accounting import calibrate, check_multiplier
+from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.parts import SLACK
-from dpmac.privacy.plan import check_delta
 from dpmac.randomness import NoiseSource, SystemNoise
 from dpmac.tables.coding import Reader
 from dpmac.tables.columns import Category, Column, Number, did_you_mean

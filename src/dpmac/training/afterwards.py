@@ -18,8 +18,8 @@ from dpmac.extensions.world import ALONE, World
 from dpmac.files import whole_file
 from dpmac.limits import read_json
 from dpmac.nets.files import rebuilding
+from dpmac.planning.plan import STEP
 from dpmac.privacy import Ledger
-from dpmac.privacy.plan import STEP
 from dpmac.training.checkpoint import Checkpoints
 
 FORMAT = "dpmac-after-1"

@@ -10,8 +10,8 @@ from typing import Any
 
 from dpmac.checks import ArgumentError
 from dpmac.mac.wsteps.base import WeightUpdater
+from dpmac.planning.plan import STEP
 from dpmac.privacy import Bound, Ledger
-from dpmac.privacy.plan import STEP
 from dpmac.randomness import NoiseSource, SeededNoise
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.run import Record

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpmac.privacy.plan import Plan
+from dpmac.planning.plan import Plan
 
 HEARD = 5_000.0  # a classifier gets a hidden layer from this clarity on: below, a linear model is as good or better
 NUMBERS = 1_000.0  # a regressor, from this one on

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpmac.extensions.entries import to_dict
 from dpmac.extensions.world import World
 from dpmac.nets.fronts import Front
 from dpmac.privacy import Ledger
@@ -56,7 +57,7 @@ def books(world: World, ledger: Ledger | str | Path | None, data_set: str = "") 
     if world.size == 1:
         return Ledger.at(ledger, data_set)
     mine = world.everywhere(lambda: Ledger.at(ledger, data_set) if world.leads else Ledger())
-    entries, name, run = world.leaders([[entry.to_dict() for entry in mine.entries], mine.data_set, mine.run])
+    entries, name, run = world.leaders([[to_dict(entry) for entry in mine.entries], mine.data_set, mine.run])
     if world.leads:
         return mine
     theirs = Ledger.of(entries, name, run)

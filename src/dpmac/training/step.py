@@ -14,8 +14,8 @@ from dpmac.mac import Expansion, FirstOrder, Polynomial, ZStep
 from dpmac.methods import Gradients
 from dpmac.nets import ACTIVATIONS, Activation, Loss, Network
 from dpmac.nets.fronts import Front
+from dpmac.planning.plan import STEP
 from dpmac.privacy import Bound, Part, Query
-from dpmac.privacy.plan import STEP
 
 _EVERYWHERE = (_global_forward_hooks, _global_forward_pre_hooks)  # of all modules of the process
 _PLAIN = (bool, int, float, str, type(None), Tensor)

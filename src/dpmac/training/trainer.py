@@ -25,9 +25,9 @@ from dpmac.mac.wsteps.base import WeightUpdater
 from dpmac.methods import Gradients
 from dpmac.nets import Loss, Network
 from dpmac.nets.fronts import Front
+from dpmac.planning.plan import STEP
 from dpmac.privacy import Bound, Ledger, Normalise, Plan, PrivateRows, Unbounded, release
 from dpmac.privacy.accounting import merged
-from dpmac.privacy.plan import STEP
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training.apart import check_step
 from dpmac.training.checkpoint import Checkpoints

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dpmac.checks import ArgumentError, PrivacyWarning, integer, number
-from dpmac.privacy.accounting import MIN_DELTA, Accountant, Mechanism, calibrate, check_multiplier, epsilon_of, merged
+from dpmac.planning.calibration import calibrate
+from dpmac.privacy.accounting import MIN_DELTA, Accountant, Mechanism, check_multiplier, epsilon_of, merged
 from dpmac.privacy.sampling import MIN_RATE, NO_ROOM, PoissonSampler
 from dpmac.randomness import NoiseSource
 

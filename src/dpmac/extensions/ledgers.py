@@ -1,0 +1,269 @@
+"""The ledger as users hold it: the releases of one data set, with dates, purposes, models and runs.
+
+Kept in memory and, when it has a file, as lines on disk (:mod:`dpmac.extensions.ledger_file`), flushed to the disk
+*before* the release hands anything back. So a crash can lose a result that was paid for, never a payment. A ledger
+belongs to a data set, not to a run: everything that is ever released from the same rows goes into one, with its date,
+its purpose and the model it went into.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dpmac.checks import ArgumentError, number
+from dpmac.extensions.entries import from_dict, published, to_dict
+from dpmac.extensions.ledger_file import LedgerFile
+from dpmac.kernels.streams import fresh_name
+from dpmac.planning.calibration import MULTIPLIERS, calibrate
+from dpmac.privacy.accounting import Mechanism, epsilon_of
+from dpmac.privacy.entry import Entry
+from dpmac.privacy.ledger import Releases
+
+
+class Ledger(Releases):
+    """Append-only releases. ``Ledger(path)`` starts a new one; ``Ledger.load(path)`` continues the one in a file.
+
+    A new file is made with the first release, not before. ``data_set`` is what the user calls the rows; nothing is ever
+    derived from the rows themselves.
+    """
+
+    def __init__(self, path: str | Path | None = None, data_set: str = "") -> None:
+        if not isinstance(data_set, str):
+            raise ArgumentError("data_set", data_set, "give the name of the data set as a text")
+        super().__init__()
+        self._data_set = data_set
+        self._run = fresh_name()  # what this object records has a name of its own, unless a run is noted
+        self._noted: dict[int, dict[str, str]] = {}
+        self._first_thread = threading.get_ident()
+        self._copied, self._process, self._lock = False, os.getpid(), threading.RLock()
+        self._file = None if path is None else _begun(path, data_set)
+
+    @property
+    def data_set(self) -> str:
+        """What the user calls the rows that all entries are about."""
+        return self._data_set
+
+    @property
+    def path(self) -> Path | None:
+        """The file that every release is in before it returns; None if there is none. It is made by the first one."""
+        return None if self._file is None else self._file.path
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was recorded, here or in the file."""
+        return bool(self._entries) or (self._file is not None and self._file.begun)
+
+    def append(self, entry: Entry) -> None:
+        """Record a release, with the day (UTC). The line is on the disk when this returns."""
+        if self._copied or (self._file is None and self._process != os.getpid()):
+            raise RuntimeError(
+                "this ledger came out of a pickle or a fork (another process, a saved model): what it recorded would "
+                "be lost to the one it was copied from. Give the path of a file as the ledger, or work in one process"
+            )
+        super().append(entry)
+
+    def _keep(self, entry: Entry) -> None:
+        noted = {word: said for word, said in self._words().items() if not getattr(entry, word)}
+        dated = replace(entry, date=_today(), **noted)  # type: ignore[arg-type]
+        with self._lock:
+            if self._file is not None:
+                self._file.append(to_dict(dated))
+            self._entries.append(dated)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside, no other thread records anything: it waits. So to ask whether a total has room, and to take it, are
+        one step. (Two *processes* cannot both write: :meth:`LedgerFile.append` refuses the second.)"""
+        with self._lock:
+            yield
+
+    @contextmanager
+    def noting(self, *, purpose: str | None = None, model: str | None = None, run: str | None = None) -> Iterator[None]:
+        """Write down, with everything that is released inside, what it was for and which model it went into.
+
+        Each thread has its own notes; those of the thread that made the ledger hold where others noted nothing.
+        """
+        thread, said = threading.get_ident(), {"purpose": purpose, "model": model, "run": run}
+        before = self._noted.get(thread, {})
+        self._noted[thread] = {**before, **{word: text for word, text in said.items() if text is not None}}
+        try:
+            yield
+        finally:
+            self._noted[thread] = before
+
+    def _words(self) -> dict[str, str]:
+        first, own = (self._noted.get(thread, {}) for thread in (self._first_thread, threading.get_ident()))
+        return {"run": self._run, **first, **own}
+
+    def until(self, count: int) -> Ledger:
+        """The first ``count`` entries, to look at."""
+        return self._view(self._entries[:count])
+
+    def of_others(self, run: str) -> Ledger:
+        """Everything but the releases of one run, to look at."""
+        return self._view([entry for entry in self._entries if entry.run != run])
+
+    def _view(self, entries: list[Entry]) -> Ledger:
+        view = Ledger(data_set=self._data_set)
+        view._entries, view._copied = entries, True
+        return view
+
+    def head(self, count: int) -> str | None:
+        """The digest of the first ``count`` lines of the file; None if it has fewer, or there is no file."""
+        heads = [] if self._file is None else self._file.heads
+        return heads[count] if count < len(heads) else None
+
+    def replaying(self, run: str, done: int) -> Ledger:
+        """For a seeded run that makes its releases after the first ``done`` again: those are not written twice.
+
+        The same seed on the same rows gives the same numbers, and nothing new is learned from them. Each must be a
+        seeded one of that ``run`` and be the release that was recorded; what goes beyond those is recorded as ever.
+        That the rows are the same is the caller's word: a seeded run protects nobody anyway.
+        """
+        return _Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
+
+    def remaining(self, epsilon: float, delta: float) -> float:
+        """What is left of a total: the largest epsilon at ``delta`` of one further Gaussian release that still fits.
+
+        0 if nothing does, and never more than a release of the least noise that a calibration may choose. A training of
+        many sampled steps composes a little differently from one release, so an estimator with ``total_epsilon`` asks
+        anew, with what it is going to release.
+        """
+        total = number("epsilon", epsilon, "give the total, a number above 0", low=0.0, high=1e6, strict=True)
+        spent = self.mechanisms()
+        if epsilon_of([*spent, Mechanism(MULTIPLIERS.high)], delta) > total:
+            return 0.0
+        noise = MULTIPLIERS.low  # of the largest release that is ever made
+        if epsilon_of([*spent, Mechanism(noise)], delta) > total:
+            noise = calibrate(lambda s: [*spent, Mechanism(s)], total, delta)
+        return min(epsilon_of([Mechanism(noise)], delta), total)
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole ledger to a new file, in the format that :meth:`load` reads, with dates to the day."""
+        copy = _begun(path, self._data_set)
+        copy.witnessed = False  # a copy to look at: what is continued is the ledger
+        copy.append(*(published(entry) for entry in self._entries))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Ledger:
+        """Read a ledger and go on appending to its file.
+
+        A last line that a crash cut short is dropped (its release never returned). Any other damage, a line that was
+        edited or lines that are missing are a ValueError that says where.
+        """
+        file, lines = LedgerFile.open(Path(path))
+        ledger = cls(data_set=file.header.data_set)
+        for place, line in enumerate(lines, start=2):
+            try:
+                entry = from_dict(line)
+                ledger.check_unit(entry.unit)
+                ledger._entries.append(entry)
+            except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+                raise ValueError(f"{path}, line {place}: not a ledger entry ({error})") from error
+        ledger._file = file
+        return ledger
+
+    @property
+    def run(self) -> str:
+        """The name under which what is released now is recorded."""
+        return self._words()["run"]
+
+    @classmethod
+    def of(cls, entries: Sequence[Mapping[str, Any]], data_set: str, run: str) -> Ledger:
+        """A ledger in memory that holds these already, and goes on as ``run``: for a process without the file."""
+        ledger = cls(data_set=data_set)
+        ledger._run = run
+        ledger._entries = [from_dict(entry) for entry in entries]
+        return ledger
+
+    @classmethod
+    def read(cls, path: str | Path) -> Ledger:
+        """A ledger to look at: its file is not gone on with, and it refuses to record anything."""
+        ledger = cls.load(path)
+        ledger._file, ledger._copied = None, True
+        return ledger
+
+    @classmethod
+    def at(cls, where: Ledger | str | Path | None, data_set: str = "") -> Ledger:
+        """The ledger that is meant: one given, the one in a file (gone on with, or begun), or a new one in memory.
+
+        One that is begun is of ``data_set``; one that is there must be of that data set, if a name is given.
+        """
+        if where is None:
+            return cls(data_set=data_set)
+        if not isinstance(where, Ledger | str | Path):
+            raise ArgumentError("ledger", where, "give a Ledger, the path of one, or None")
+        if isinstance(where, str | Path):
+            _check_place(Path(where))
+            if not Path(where).exists() or not Path(where).stat().st_size:  # empty: a crash before the first line
+                return cls(where, data_set)
+        found = where if isinstance(where, Ledger) else cls.load(where)
+        if data_set and found.data_set not in ("", data_set):
+            fix = f"the ledger is of the data set {found.data_set!r}: give that name, or another ledger"
+            raise ArgumentError("data_set", data_set, fix)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A ledger in memory that comes out of a pickle is a copy, and says so if anyone wants to go on with it."""
+        kept = {
+            name: value for name, value in self.__dict__.items() if name not in ("_lock", "_noted", "_first_thread")
+        }
+        return {**kept, "_run": self.run, "_copied": self._copied or self._file is None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock(), _noted={}, _first_thread=threading.get_ident())
+
+    def __copy__(self) -> Ledger:
+        return self  # two objects that write to one file would not know of each other's lines
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Ledger:
+        """Itself: what is spent is spent once, and a copy of whoever holds a ledger (``clone``) goes on with it."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"Ledger({len(self)} releases)"
+
+
+class _Replayed(Ledger):
+    """What :meth:`Ledger.replaying` gives."""
+
+    def __init__(self, whole: Ledger, recorded: list[Entry]) -> None:
+        super().__init__(data_set=whole.data_set)
+        self._whole, self._recorded, self._next = whole, recorded, 0
+
+    def append(self, entry: Entry) -> None:
+        if self._next >= len(self._recorded):
+            self._whole.append(entry)
+            return
+        made = self._recorded[self._next]
+        same = (made.mechanism(), dict(made.scales), made.unit) == (entry.mechanism(), dict(entry.scales), entry.unit)
+        if not (same and made.seeded and entry.seeded):
+            raise RuntimeError(
+                f"the ledger's {made.label!r} of {made.date} is not the release that this run makes again: were its "
+                "arguments changed?"
+            )
+        self._next += 1
+
+
+def _begun(path: str | Path, data_set: str) -> LedgerFile:
+    return LedgerFile.begin(Path(path), data_set, _today())
+
+
+def _check_place(path: Path) -> None:
+    """Raise unless a ledger can be at ``path``."""
+    if path.is_dir():
+        raise ArgumentError("ledger", str(path), "this is a folder: give the path of a file")
+    if not path.absolute().parent.is_dir():
+        raise ArgumentError("ledger", str(path), f"there is no folder {path.parent}: make it first")
+
+
+def _today() -> str:
+    """The day, and no finer: ledgers are published, and the time between two releases may depend on private rows."""
+    return datetime.now(UTC).date().isoformat()

@@ -1,0 +1,49 @@
+"""The least noise that a budget asks for. What is found is asked of the accountant, so nothing here must be trusted."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+from dpmac.checks import ArgumentError, number
+from dpmac.kernels.losses import MEDIUM, QUICK, ROUGH, Effort
+from dpmac.planning.search import Range, UnreachableError, least, limit
+from dpmac.privacy.accounting import MIN_MULTIPLIER, Mechanism, cost_of, epsilon_of
+
+MULTIPLIERS = Range(2 * MIN_MULTIPLIER, 1e7)  # what a calibration may answer
+
+
+def _trial(make: Callable[[float], Sequence[Mechanism]], delta: float, effort: Effort, s: float) -> float:
+    """The epsilon of make(s) as a search takes it: on a grid of ``effort``."""
+    return cost_of(make(s), delta, "pld", effort)
+
+
+def calibrate(
+    make: Callable[[float], Sequence[Mechanism]], epsilon: float, delta: float, tolerance: float = 2e-4
+) -> float:
+    """The smallest noise multiplier s (within a relative ``tolerance``, from above) with epsilon(make(s)) <= epsilon.
+
+    A search by quicker figures finds where to ask :func:`epsilon_of`, which is asked there once as a rule, and decides.
+    The value returned has itself been checked by it to meet the budget: it never under-noises.
+    """
+    epsilon = number("epsilon", epsilon, "give a number above 0", low=0.0, high=1e6, strict=True)
+    delta = float(delta)
+    start, slope = limit(make, epsilon, delta, MULTIPLIERS), -1.3
+    for effort, within in ((ROUGH, 5 * tolerance), (MEDIUM, 5 * tolerance), (QUICK, tolerance)):
+        try:
+            cost = functools.partial(_trial, make, delta, effort)
+            found = least(cost, epsilon, start, slope, within, MULTIPLIERS, sure=effort is not ROUGH)
+        except UnreachableError as end:  # of the search; what follows decides
+            found = (MULTIPLIERS.high if end.above else MULTIPLIERS.low), slope
+        start, slope = found
+    try:
+        start, _ = least(lambda s: epsilon_of(make(s), delta), epsilon, start, slope, tolerance, MULTIPLIERS, sure=True)
+    except UnreachableError as end:
+        if end.above:
+            fix = f"no noise meets this at delta={delta:g}: raise epsilon, or take fewer or smaller steps"
+        else:
+            fix = "so large a budget asks for almost no noise: lower epsilon, or give inf for no privacy at all"
+        raise ArgumentError("epsilon", epsilon, fix) from None
+    if epsilon_of(make(start), delta) > epsilon:  # the search asked this very thing, so it is in the cache
+        raise RuntimeError(f"the search for a noise multiplier answered {start!r}, which does not meet the budget")
+    return start
