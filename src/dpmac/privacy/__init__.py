@@ -23,10 +23,10 @@ from dpmac.privacy.statement import Statement
 # what builds on the argument comes after it
 # isort: split
 # what builds on the argument comes after it
-from dpmac.bounds import BOUNDS
 from dpmac.bounds.adaptive import AdaptiveQuantile
 from dpmac.bounds.allocation import EqualShares, LeastEnergy
 from dpmac.bounds.clipping import Analytic, Bound, JointClip, Normalise, PerLayerClip, Unbounded
+from dpmac.bounds.registry import BOUNDS
 from dpmac.extensions.ledgers import Ledger
 from dpmac.extensions.persons import Persons
 from dpmac.extensions.provenance import Origin, check_origin, origin_of
