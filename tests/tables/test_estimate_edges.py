@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
@@ -49,6 +49,7 @@ def test_a_bin_is_found_when_noise_alone_would_pass_in_one_release_of_a_hundred(
 
 
 @given(st.lists(st.integers(-2, 12).map(float), min_size=1, max_size=40), st.integers(0, 8).map(float))
+@example([1.0] * 9, 2.0)  # only the widest run passes
 def test_runs_are_those_of_a_search_from_narrow_to_wide_and_none_shares_a_bin(counts, limit):
     expected, taken = [], set()
     for width in (1, 2, 4, 8):
