@@ -33,8 +33,10 @@ def test_what_is_released_after_the_training_is_of_the_same_run_and_then_the_fit
     entries = Ledger.read(tmp_path / "book").entries
     assert [entry.label for entry in entries] == ["training step", "training step", "residuals"]
     assert len({entry.run for entry in entries}) == 1
-    assert fitted.there and not where.path.exists()
-    assert not hasattr(fitted, "_after") and not hasattr(fitted, "_made_of")
+    assert fitted.there
+    assert not where.path.exists()
+    assert not hasattr(fitted, "_after")
+    assert not hasattr(fitted, "_made_of")
     assert fitted.network_.origin == Origin.of(fitted.run_.ledger)
 
 

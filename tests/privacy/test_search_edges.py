@@ -71,8 +71,10 @@ def test_a_slope_is_that_of_the_line_through_both_places(u, step, y, slope):
 @pytest.mark.parametrize("cost", [FLOOR, CEILING])
 def test_a_cost_that_was_cut_says_nothing_of_the_slope(cost):
     end, other = _Place(0.0, math.log(cost)), _Place(1.0 if cost == CEILING else -1.0, 1.0)
-    assert end.cut and not other.cut
-    assert end.slope_to(other) is None and other.slope_to(end) is None
+    assert end.cut
+    assert not other.cut
+    assert end.slope_to(other) is None
+    assert other.slope_to(end) is None
 
 
 @pytest.mark.parametrize("rise", [0.0, 0.005, 1.0])

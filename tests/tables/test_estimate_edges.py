@@ -66,6 +66,15 @@ def test_a_wide_run_does_not_hide_a_narrow_one_behind_it():
     assert occupied([3.0, 3.0, 0.0, 0.0, 1.0, 5.0, 0.0, 0.0], 4.0) == [(5, 6, 5.0), (0, 2, 6.0)]
 
 
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, -math.inf])
+def test_a_budget_that_is_none_is_refused_and_nothing_is_spent(epsilon):
+    """Also one that is infinitely small, which is no estimate without noise."""
+    ledger = Ledger()
+    with pytest.raises(ArgumentError, match=r"^epsilon="):
+        estimated({"age": [20.0, 30.0, 40.0]}, epsilon=epsilon, ledger=ledger)
+    assert len(ledger) == 0
+
+
 @pytest.mark.parametrize("sigma", [-1.0, math.nan, math.inf, "1"])
 def test_a_noise_multiplier_that_is_none_is_refused(sigma):
     with pytest.raises(ArgumentError, match=r"^noise_multiplier="):
