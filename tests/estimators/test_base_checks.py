@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpmac import ArgumentError
+from dpmac import ArgumentError, DPMACAutoencoder, DPMACClassifier, DPMACRegressor
 from dpmac.estimators import base
 from dpmac.estimators.base import PrivateEstimator
 from dpmac.mac import GaussNewton, cosine
@@ -72,6 +72,12 @@ def test_every_argument_is_kept_as_it_was_given():
     assert PrivateEstimator(**given).get_params(deep=False) == given
 
 
+@pytest.mark.parametrize("kind", [DPMACClassifier, DPMACRegressor, DPMACAutoencoder])
+def test_an_estimator_of_somebodys_own_has_the_defaults_of_ours(kind):
+    base_has, ours_has = (inspect.signature(one.__init__).parameters for one in (PrivateEstimator, kind))
+    assert [ours_has[name].default for name in base_has] == [one.default for one in base_has.values()]
+
+
 def test_what_was_asked_for_reaches_the_trainer(handed):
     ledger, evaluate, zstep = Ledger(), object(), GaussNewton(0.5)
     ledger.append(Entry("mean", 8.0, 1.0))
@@ -82,6 +88,7 @@ def test_what_was_asked_for_reaches_the_trainer(handed):
     assert (seen["zstep"], seen["bound"], seen["evaluate"]) == (zstep, JointClip(0.5), evaluate)
     assert (seen["micro_batch"], seen["notes"][0], tuple(seen["network"].sizes)) == (7, "a note", (3, 4, 1))
     assert (seen["wstep"].wstep.lr, seen["wstep"].wstep.schedule) == (0.25, cosine)
+    assert type(seen["expansion"]) is Gradients  # thresholds mean what they mean in DP-SGD
     assert seen["source"].seeded
     assert seen["ledger"] is ledger
     assert seen["checkpoints"] is None
@@ -89,12 +96,11 @@ def test_what_was_asked_for_reaches_the_trainer(handed):
     assert seen["table"].n == seen["plan"].n == N
 
 
-def test_a_private_fit_clips_gradients_and_starts_near_nothing_known(handed):
-    """Thresholds mean what they mean in DP-SGD. All layers are drawn as ever, and the last begins at a tenth."""
+def test_a_fit_starts_near_nothing_known(handed):
+    """All layers are drawn as ever, and the last begins at a tenth."""
     with pytest.raises(Stop):
         model(activation="tanh").fit(X)
     (seen,) = handed
-    assert type(seen["expansion"]) is Gradients
     drawn = DenseNetwork((3, 4, 1), "tanh", source=SeededNoise(0).spawn("weights"))
     (first, last), (once, tenth) = drawn.weight_layers, seen["network"].weight_layers
     assert torch.equal(first.weight, once.weight)
