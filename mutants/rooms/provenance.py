@@ -226,6 +226,15 @@ MUTANTS = (
         (f"{KEPT}::test_an_estimators_folder_and_copies",),
     ),
     Mutant(
+        "an-old-folders-front-is-public",
+        "Ranges that version 0.2 had estimated from rows pass for public when its folder is loaded.",
+        "The front's own file names its origin.",
+        "saving/states.py",
+        "if front is not None and not said:",
+        "if False:",
+        ("tests/saving/test_states.py::test_what_an_older_version_wrote_knows_the_folders_releases",),
+    ),
+    Mutant(
         "a-layer-taken-out-forgets",
         "A layer of a trained network is put into another one, and passes for public.",
         "The origin is the network's.",

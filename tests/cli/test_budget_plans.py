@@ -69,3 +69,12 @@ def test_the_table_rounds_up_and_says_what_it_is_of(run):
 def test_an_estimator_is_planned_with_its_own_budget():
     """Which the help calls 2."""
     assert DPMACClassifier().epsilon == DPMACRegressor().epsilon == USUAL_EPSILON == 2.0
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan"])
+def test_a_budget_of_nothing_is_refused_by_what_this_command_takes(epsilon, run):
+    """No privacy at all, inf, is for the estimators to take: here there is nothing to plan then."""
+    done = run("budget", "--n", "1100", "--epsilon", epsilon)
+    assert (done.code, done.out) == (2, "")
+    assert "(0.5 to 8 is usual)" in done.err
+    assert "inf" not in done.err

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 
-from dpmac import ArgumentError
+from dpmac import ArgumentError, DPMACAutoencoder, DPMACClassifier, DPMACRegressor
 from dpmac.estimators import base
 from dpmac.estimators.base import PrivateEstimator
 from dpmac.extensions.world import WorldError
 from dpmac.mac import GaussNewton, cosine
-from dpmac.nets import LOSSES
-from dpmac.privacy import Entry, JointClip, Ledger, Mechanism, Unbounded
+from dpmac.methods import Gradients
+from dpmac.nets import LOSSES, DenseNetwork
+from dpmac.nets.fronts import Affine
+from dpmac.privacy import Entry, JointClip, Ledger, Mechanism, Origin, Unbounded
 from dpmac.privacy.accounting import epsilon_of
+from dpmac.randomness import SeededNoise
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.defaults import schedule_for
-from talking import talk
+from talking import Talking, talk
 
 N = 40
 X = np.random.RandomState(0).uniform(-1, 1, (N, 3))
@@ -67,6 +72,13 @@ def test_every_argument_is_kept_as_it_was_given():
     assert PrivateEstimator(**given).get_params(deep=False) == given
 
 
+@pytest.mark.parametrize("kind", [DPMACClassifier, DPMACRegressor, DPMACAutoencoder])
+def test_an_estimator_of_somebodys_own_has_the_defaults_of_ours(kind):
+    shared = PrivateEstimator().get_params(deep=False)
+    given = kind().get_params(deep=False)
+    assert {name: given[name] for name in shared} == shared
+
+
 def test_what_was_asked_for_reaches_the_trainer(handed):
     ledger, evaluate, zstep = Ledger(), object(), GaussNewton(0.5)
     ledger.append(Entry("mean", 8.0, 1.0))
@@ -77,11 +89,71 @@ def test_what_was_asked_for_reaches_the_trainer(handed):
     assert (seen["zstep"], seen["bound"], seen["evaluate"]) == (zstep, JointClip(0.5), evaluate)
     assert (seen["micro_batch"], seen["notes"][0], tuple(seen["network"].sizes)) == (7, "a note", (3, 4, 1))
     assert (seen["wstep"].wstep.lr, seen["wstep"].wstep.schedule) == (0.25, cosine)
+    assert type(seen["expansion"]) is Gradients  # thresholds mean what they mean in DP-SGD
     assert seen["source"].seeded
     assert seen["ledger"] is ledger
     assert seen["checkpoints"] is None
     assert seen["plan"].before == ledger.mechanisms()
     assert seen["table"].n == seen["plan"].n == N
+
+
+def test_a_fit_starts_near_nothing_known(handed):
+    """All layers are drawn as ever, and the last begins at a tenth."""
+    with pytest.raises(Stop):
+        model(activation="tanh", epsilon=math.inf).fit(X)
+    (seen,) = handed
+    drawn = DenseNetwork((3, 4, 1), "tanh", source=SeededNoise(0).spawn("weights"))
+    (first, last), (once, tenth) = drawn.weight_layers, seen["network"].weight_layers
+    assert torch.equal(first.weight, once.weight)
+    torch.testing.assert_close(tenth.weight, last.weight / 10)
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_steps_are_shown_by_the_leading_process_if_it_is_asked_to(progress, handed, monkeypatch):
+    shown = []
+
+    @contextmanager
+    def bar(what, show):
+        shown.append((what, show))
+        yield "on each step"
+
+    monkeypatch.setattr(base, "progress_bar", bar)
+    with pytest.raises(Stop):
+        model(progress=progress).fit(X)
+    assert shown == [("training", progress)]
+    assert handed[0]["on_step"] == "on each step"
+
+    def following(world):
+        world.leads = False  # of one process, so nobody else has to speak
+        model(progress=True, world=world).fit(X)
+
+    monkeypatch.setattr(Talking, "everywhere", lambda _, work: work(), raising=False)
+    (ended,) = talk(1, following)
+    assert isinstance(ended.error, Stop)
+    assert shown[1:] == [("training", False)]
+
+
+def test_rows_of_wild_scales_are_warned_of_where_nothing_brings_them_into_a_range(handed):
+    with pytest.warns(UserWarning, match="feature_range"), pytest.raises(Stop):
+        model(feature_range=None).fit(1000 * X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(Stop):
+            model(feature_range=(-1000, 1000)).fit(1000 * X)
+    assert len(handed) == 2
+
+
+def test_a_front_that_private_rows_have_shaped_needs_their_ledger_before_anything_begins(handed, monkeypatch):
+    """The trainer would refuse it as well, and call it its front: the user gave a schema."""
+    ledger, front = Ledger(), Affine(1.0)
+    ledger.append(Entry("ranges", 8.0, 1.0))
+    front.origin = Origin.of(ledger)
+    monkeypatch.setattr(Model, "_front", lambda *_: front)
+    with pytest.raises(ArgumentError, match=r"^schema=.*the ledger does not hold that"):
+        model(ledger=Ledger()).fit(X)
+    assert handed == []
+    with pytest.raises(Stop):
+        model(ledger=ledger).fit(X)
 
 
 def test_rows_are_bounded_unless_there_is_no_noise_to_hide_them(handed):

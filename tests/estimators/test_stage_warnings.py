@@ -9,7 +9,8 @@ import torch
 
 from dpmac.checks import PrivacyWarning
 from dpmac.estimators.stages import stage_before
-from dpmac.privacy import Entry, Ledger, Mechanism, Origin, outputs
+from dpmac.extensions import outputs
+from dpmac.privacy import Entry, Ledger, Mechanism, Origin
 from dpmac.randomness import SeededNoise
 
 ROWS = SeededNoise(7).normal((40, 3))

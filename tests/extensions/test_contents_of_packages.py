@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 
+import numpy
 import pytest
 
+from dpmac.extensions import contents
 from dpmac.extensions.provenance import origin_of
 from dpmac.nets import DenseNetwork
 from dpmac.privacy import Entry, Ledger, Origin
@@ -20,6 +22,10 @@ CODE = {
     "from the package": "from . import helpers\n\ndef used():\n    return helpers.network\n",
     "from the package, in the function": "def used():\n    from . import helpers\n    return helpers.network\n",
     "from above": "def used():\n    from ..helpers import network\n    return network\n",
+    "in a function within": (
+        "def used():\n    def inner():\n        from own_package.helpers import network\n        return network\n"
+        "    return inner()\n"
+    ),
     "from above, a module": "def used():\n    from .. import helpers\n    return helpers.network\n",
 }
 
@@ -64,3 +70,20 @@ def test_a_network_that_a_package_imports_is_found(package):
 def test_what_the_code_does_not_name_is_not_taken_for_its_own(package):
     package("from . import helpers\n\ndef used():\n    return helpers.other\n")
     assert origin_of(importlib.import_module("own_package.user").used) == Origin()
+
+
+def test_modules_that_hold_each_other_are_looked_into_once(package):
+    helpers = package("from . import helpers\n\ndef used():\n    return helpers.user.helpers.user.helpers.network\n")
+    user = importlib.import_module("own_package.user")
+    helpers.user = user
+    assert len(origin_of(user.used)) == 1
+
+
+def test_what_installed_modules_hold_is_not_the_functions_own(package):
+    """Else the whole of an installed library would be looked through, for a name that it happens to have."""
+    helpers = package("import numpy\n\ndef used():\n    return numpy.zeros, network\n\nnetwork = None\n")
+    user = importlib.import_module("own_package.user")
+    assert origin_of(user.used) == Origin()
+    found = contents._variables(user.used)
+    assert not any(one is numpy.zeros for one in found)
+    assert helpers.network not in found

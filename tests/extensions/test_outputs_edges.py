@@ -51,7 +51,7 @@ def test_of_a_long_column_only_hashes_as_small_as_the_kept_ones_are_compared():
 
 
 def test_the_smallest_hashes_are_kept_once_each_and_sorted():
-    for count in (10, 4 * outputs._KEPT - 1, 4 * outputs._KEPT, 4 * outputs._KEPT + 1, 5000):
+    for count in (10, 4 * outputs._KEPT - 3, 4 * outputs._KEPT - 1, 4 * outputs._KEPT, 4 * outputs._KEPT + 1, 5000):
         numbers = DRAW.permutation(np.arange(1, count + 1)).astype(np.uint64)
         twice = np.concatenate([np.zeros(7, np.uint64), numbers[:3], numbers])
         assert outputs._smallest(twice).tolist() == list(range(1, min(count, outputs._KEPT) + 1))
@@ -68,6 +68,16 @@ def test_hashes_look_random_and_come_up_once():
         assert 0.45 < ((kept >> np.uint64(bit)) & np.uint64(1)).mean() < 0.55
     smallest = np.sort(np.argsort(kept)[:256])
     assert (np.bincount(smallest * 8 // len(kept), minlength=8) > 10).all()  # 32 of each eighth
+
+
+def test_every_binary_digit_of_a_number_moves_all_of_its_hash():
+    """Also the lower half by the upper digits: a product alone would leave it as it is."""
+    bits = DRAW.randint(2**30, 2**30 + 2**29, 4000).astype(np.uint32) | np.uint32(1)
+    first = outputs._hashes(bits.view(np.float32)[:, None])
+    for digit in (1, 12, 22, 26):
+        moved = first ^ outputs._hashes((bits ^ np.uint32(1 << digit)).view(np.float32)[:, None])
+        for place in (0, 15, 40, 63):
+            assert 0.4 < ((moved >> np.uint64(place)) & np.uint64(1)).mean() < 0.6
 
 
 def test_round_numbers_and_gaps_are_no_evidence():

@@ -16,3 +16,18 @@ def test_noise_is_made_on_the_device_that_was_asked_for_or_else_the_current_one(
     monkeypatch.setattr(chacha, "kernel_for", lambda device: f"the kernel of {device}")
     kernel = f"the kernel of {given}" if asked != "cpu" else None
     assert chacha._maker(torch.device(asked)) == (torch.device(given), kernel)
+
+
+def test_without_a_kernel_steps_are_those_of_plain_torch(monkeypatch):
+    key, device = bytes(range(32)), torch.device("cpu")
+    monkeypatch.setattr(chacha, "fresh_key", lambda: key)
+    assert torch.equal(chacha.steps_on(device, 99, 20), chacha.steps(key, 99, 20, device))
+
+
+def test_a_block_is_that_of_the_published_cipher():
+    """The first test vector of RFC 8439 (A.1): a key, a nonce and a counter of zeros."""
+    published = (
+        "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
+        "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"
+    )
+    assert chacha.block_of(bytes(32), 0).hex() == published

@@ -69,6 +69,13 @@ def test_places_are_where_the_gaps_lead_however_many_are_drawn_at_a_time(count, 
     assert found.tolist() == [place for place in wanted if place < count]
 
 
+def test_a_lot_that_ends_just_behind_the_last_place_has_no_place_beyond_it(monkeypatch):
+    """Nine places in a row of which the first eight exist: the ninth is no row."""
+    monkeypatch.setattr(gaps, "gaps", lambda lot, *_: torch.zeros(lot, dtype=torch.int64))
+    for count in (8, 9, 10):
+        assert gaps.rare_places(count, 1e-9, AESStream(iter([KEY]))).tolist() == list(range(count))
+
+
 def tied(word):
     """Four places of 16 bits each in one word."""
     return int.from_bytes(word.to_bytes(2, "little") * 4, "little", signed=True)

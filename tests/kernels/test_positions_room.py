@@ -8,8 +8,9 @@ from fractions import Fraction
 import pytest
 import torch
 
+from dpmac.kernels import positions
 from dpmac.kernels.positions import UNIT_ROUNDOFF
-from dpmac.privacy import PositionPart, positions
+from dpmac.privacy import PositionPart
 from dpmac.randomness import SeededNoise
 
 DOUBLE = Fraction(torch.finfo(torch.float64).eps) / 2  # the unit roundoff
@@ -39,7 +40,7 @@ def test_what_cancels_in_gram_matrices_leaves_the_rounding_that_was_proved(count
     needed = proved + 2 * count * float(DOUBLE) * (1 + 1e-9)
     squared = (float(part.norms()) / terms) ** 2
     assert squared >= needed
-    assert squared == pytest.approx(4 * proved, rel=1e-9)
+    assert squared == pytest.approx(4 * proved, rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize(("count", "d_out", "d_in"), BY_BUILDING)
@@ -47,7 +48,7 @@ def test_what_cancels_in_a_built_share_leaves_the_rounding_that_was_proved(count
     """Twice the rounding of two builds, P u of the terms each, and of scaling, 4 u each."""
     part, terms = cancelling(count, d_out, d_in)
     assert not part.by_gram
-    assert float(part.norms()) / terms == pytest.approx(2 * 2 * (count + 4) * float(DOUBLE), rel=1e-9)
+    assert float(part.norms()) / terms == pytest.approx(2 * 2 * (count + 4) * float(DOUBLE), rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize("width", [1, 4, 64, 4096])
@@ -69,7 +70,7 @@ def test_a_position_of_zeros_does_not_set_the_measure_for_the_others():
                 pair[zero][0, 0], pair[huge][0, 0] = 0.0, blank
                 part = PositionPart(*pair)
                 assert part.by_gram == (d == 5)
-                assert float(part.norms()) == pytest.approx(d * other * other, rel=1e-6)
+                assert float(part.norms()) == pytest.approx(d * other * other, rel=1e-6, abs=0.0)
 
 
 def test_every_row_over_positions_keeps_its_own_factor_in_slices_of_any_size(monkeypatch):

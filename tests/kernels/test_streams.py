@@ -15,8 +15,9 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from dpmac.checks import ArgumentError
+from dpmac.kernels import streams
 from dpmac.kernels.streams import AESStream
-from dpmac.randomness import SystemNoise, streams
+from dpmac.randomness import SystemNoise
 
 
 def given(*keys, **arguments):

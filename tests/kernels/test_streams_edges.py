@@ -11,8 +11,9 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from dpmac.checks import ArgumentError
+from dpmac.kernels import streams
 from dpmac.kernels.streams import AESStream
-from dpmac.randomness import SeededNoise, streams
+from dpmac.randomness import SeededNoise
 
 
 def test_a_key_makes_so_little_that_a_permutation_is_as_good_as_a_function():

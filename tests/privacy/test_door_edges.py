@@ -43,6 +43,11 @@ def test_the_scales_that_the_refusal_names_are_allowed_and_none_beyond_them(scal
 def test_as_many_rows_as_a_release_takes_have_room_on_a_grid_with_noise_of_any_use():
     wide = [Partition("a", (10**8,), 1.0)]
     assert Grid.of(0.3, wide, door.MAX_ROWS).step > 0
+    door._check_arguments(SimpleNamespace(expected_rows=door.MAX_ROWS), 1.0, None)
+    with pytest.raises(ArgumentError, match="leave no room"):
+        Grid.of(0.3, wide, 2**40)
+    with pytest.raises(ArgumentError, match="release at most"):  # so the door says it first
+        door._check_arguments(SimpleNamespace(expected_rows=2**40), 1.0, None)
 
 
 def test_a_promise_beside_none_is_checked():

@@ -135,8 +135,10 @@ def test_the_one_gaussian_never_has_more_noise_than_all_together(mechanisms):
 def test_what_the_librarys_search_is_short_of_is_added_to_a_small_epsilon_and_to_a_large_one(sigma, delta):
     """Nothing is set aside here that could hide it: its own answer is below the root for all of these."""
     signal = 1 / Fraction(sigma) ** 2
-    assert exact_delta(signal, gaussian_mechanism.get_epsilon_gaussian(sigma, delta)) > delta
+    short = gaussian_mechanism.get_epsilon_gaussian(sigma, delta)
+    assert exact_delta(signal, short) > delta
     assert exact_delta(signal, gaussian_epsilon(sigma, delta)) <= delta
+    assert gaussian_epsilon(sigma, delta) <= short * (1 + 1e-11) + 1e-11  # and hardly more
 
 
 def test_noise_beyond_any_delta_costs_nothing():

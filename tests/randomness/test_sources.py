@@ -110,6 +110,13 @@ def test_a_seed_gives_what_it_always_gave():
         assert np.array_equal(source.normal(()), reference.standard_normal())
 
 
+def test_a_seeds_normals_are_made_on_the_device_that_is_asked_for(monkeypatch):
+    """Of a device that is none: its numbers are nowhere, so it needs no generator."""
+    monkeypatch.setattr(SeededNoise, "_on_device", lambda *_: None)
+    assert SeededNoise(5).normal((3, 7), "meta").device.type == "meta"
+    assert SeededNoise(5).normal((3, 7), "cpu").device.type == "cpu"
+
+
 def test_large_seeds_are_all_different():
     draws = {SeededNoise(seed).uniform(1).item() for seed in (5, 5 + 2**32, 5 + 2**40, 2**53 + 1, 2**53 + 3, 2**63 - 1)}
     assert len(draws) == 6

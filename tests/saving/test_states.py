@@ -10,7 +10,7 @@ import pytest
 from sklearn.preprocessing import FunctionTransformer
 
 import dpmac
-from dpmac import DPMACClassifier
+from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier
 from dpmac.checks import ArgumentError
 from dpmac.limits import NUMBERS, STEPS
 from dpmac.privacy import Ledger, Mechanism, Origin, Plan, origin_of
@@ -28,6 +28,19 @@ def test_what_an_older_version_wrote_knows_the_folders_releases(name):
     assert known
     assert origin_of(model.pca_ if name == "components" else model.network_) == known
     assert not known.within(Ledger())
+    assert model.front_.origin == known  # ranges may have been estimated from the rows
+
+
+def test_of_a_folder_that_names_its_origins_a_public_front_stays_public_and_one_of_a_closed_form_does_not(tmp_path):
+    """What was released in closed form has a front within it, which may be taken out and used elsewhere."""
+    public = {"epsilon": 2.0, "feature_range": (-1, 1)}
+    for seed, kind in enumerate((DPMACPCA(1, **public), DPMACAutoencoder(method="closed-form", **public))):
+        kind.fit(np.random.RandomState(seed).uniform(-1, 1, (20, 2))).save(tmp_path / str(seed))
+        again = dpmac.load(tmp_path / str(seed))
+        assert Origin.of(again.privacy_.ledger)
+        assert again.front_.origin == Origin()
+    assert again.autoencoder_.pca.origin == again.autoencoder_.choices.front.origin
+    assert again.autoencoder_.choices.front.origin == Origin.of(again.privacy_.ledger)
 
 
 def ranged(low, high):

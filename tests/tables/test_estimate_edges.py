@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
@@ -49,6 +49,7 @@ def test_a_bin_is_found_when_noise_alone_would_pass_in_one_release_of_a_hundred(
 
 
 @given(st.lists(st.integers(-2, 12).map(float), min_size=1, max_size=40), st.integers(0, 8).map(float))
+@example([1.0] * 9, 2.0)  # only the widest run passes
 def test_runs_are_those_of_a_search_from_narrow_to_wide_and_none_shares_a_bin(counts, limit):
     expected, taken = [], set()
     for width in (1, 2, 4, 8):
@@ -63,6 +64,15 @@ def test_runs_are_those_of_a_search_from_narrow_to_wide_and_none_shares_a_bin(co
 
 def test_a_wide_run_does_not_hide_a_narrow_one_behind_it():
     assert occupied([3.0, 3.0, 0.0, 0.0, 1.0, 5.0, 0.0, 0.0], 4.0) == [(5, 6, 5.0), (0, 2, 6.0)]
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, -math.inf])
+def test_a_budget_that_is_none_is_refused_and_nothing_is_spent(epsilon):
+    """Also one that is infinitely small, which is no estimate without noise."""
+    ledger = Ledger()
+    with pytest.raises(ArgumentError, match=r"^epsilon="):
+        estimated({"age": [20.0, 30.0, 40.0]}, epsilon=epsilon, ledger=ledger)
+    assert len(ledger) == 0
 
 
 @pytest.mark.parametrize("sigma", [-1.0, math.nan, math.inf, "1"])

@@ -258,8 +258,8 @@ def _put_in(
     """
     device, known = _device_of(estimator), Origin.of(estimator.privacy_.ledger)
     if isinstance(estimator, DPMACPCA):
-        estimator.front_ = front
         pca = moved_pca(ReleasedPCA.load(path), device)
+        estimator.front_ = _told(front, known, pca.origin)
         pca = replace(pca, origin=Origin.together(known, pca.origin))
         estimator.pca_, estimator.mean_ = pca, pca.centre.cpu().numpy()
         estimator.components_ = pca.components.cpu().numpy()
@@ -269,16 +269,28 @@ def _put_in(
         whole = Origin.together(known, closed.pca.origin)
         if isinstance(closed.choices.front, Front):
             closed.choices.front.origin = whole
-        estimator.front_, estimator.autoencoder_ = front, replace(closed, pca=replace(closed.pca, origin=whole))
+        estimator.front_ = _told(front, known, closed.pca.origin)
+        estimator.autoencoder_ = replace(closed, pca=replace(closed.pca, origin=whole))
         return
     if isinstance(estimator, DPMACAutoencoder):
         estimator.autoencoder_ = None
     assert isinstance(estimator, PrivateEstimator)
     network, privacy = Network.load(path, activations).to(device), estimator.privacy_
+    front = _told(front, known, network.origin)
     network.origin = Origin.together(known, network.origin)
     run = Run(network, history, privacy.ledger, plan, privacy.notes, None if front is None else front.to(device))
     estimator.run_, estimator.front_, estimator.network_ = run, run.front, network
     estimator.history_, estimator.plan_ = history, plan
+
+
+def _told(front: Front | None, known: Origin, said: Origin) -> Front | None:
+    """The front, which knows the folder's ledger, too, where the model's file has ``said`` nothing of an origin.
+
+    So version 0.2 wrote it: the front's ranges may have been estimated from private rows.
+    """
+    if front is not None and not said:
+        front.origin = Origin.together(known, front.origin)
+    return front
 
 
 def _device_of(estimator: Any) -> Any:
