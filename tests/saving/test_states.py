@@ -15,7 +15,8 @@ from dpmac.checks import ArgumentError
 from dpmac.limits import NUMBERS, STEPS
 from dpmac.privacy import Ledger, Mechanism, Origin, Plan, origin_of
 from dpmac.saving import states
-from dpmac.saving.states import arguments_from, arguments_of, plain_state, plan_from
+from dpmac.saving.arguments import arguments_from, arguments_of
+from dpmac.saving.states import plain_state, plan_from
 
 OLD = Path(__file__).parent / "written_by_0_2"
 
