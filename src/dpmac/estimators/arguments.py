@@ -75,7 +75,7 @@ class Arguments(OldNames):
     def _machine(self) -> Machine:
         """What ``machine`` stands for."""
         if not isinstance(self.machine, Machine | None):
-            raise ArgumentError("machine", self.machine, "give a dpmac.Machine(device='cuda'), or None")
+            raise ArgumentError("machine", self.machine, "give a dpmac.Machine, or None")
         return Machine() if self.machine is None else self.machine
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
