@@ -49,8 +49,8 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
 
     What runs by default (``z_step="fixed"``) is one backward sweep with fixed predictions, which gives the directions
     of DP-SGD. A step with the paper's own Z-steps (``z_step="adam"``) takes 3 to 10 times as long on a CPU; with the
-    paper's settings they were behind DP-SGD on MNIST at every epsilon, and ahead of it on a deep autoencoder at most
-    (docs/method.md has the figures).
+    paper's settings they were behind DP-SGD on MNIST at every epsilon, and ahead of it on the USPS autoencoder at
+    three of four (docs/method.md has the figures).
 
     Parameters
     ----------
