@@ -18,6 +18,7 @@ _NAMED = {
     "provenance": (
         *("privacy/origin.py", "privacy/contents.py", "privacy/outputs.py", "privacy/mixing.py"),
         *("estimators/stages.py", "training/learned.py", "saving/states.py"),
+        "saving/arguments.py",
     ),
     "processes": (
         *("privacy/world.py", "privacy/together.py", "training/distributed.py", "training/apart.py"),
@@ -26,7 +27,7 @@ _NAMED = {
     "training": ("training/step.py", "training/checkpoint.py", "training/course.py", "training/afterwards.py"),
     "estimators": (
         *("estimators/budget.py", "estimators/guarantee.py", "estimators/sharing.py", "estimators/base.py"),
-        "tables/estimate.py",
+        *("estimators/arguments.py", "tables/estimate.py"),
     ),
     "command line": (
         *("cli/budget.py", "cli/training.py", "cli/jobs.py", "cli/resume.py", "cli/schema.py", "cli/ledger.py"),

@@ -68,6 +68,16 @@ def test_an_old_attribute_is_read_and_written_where_the_value_is_now(name):
     assert heard(lambda: getattr(DPMACClassifier(), name))[0] == getattr(Machine(), name)
 
 
+def test_a_pickle_from_before_has_its_machine():
+    model = DPMACPCA(epsilon=3.0)
+    before = {**model.__getstate__(), "device": "cuda", "world": None}
+    del before["machine"]
+    again = DPMACPCA.__new__(DPMACPCA)
+    again.__setstate__(before)
+    assert again.get_params() == DPMACPCA(epsilon=3.0, machine=Machine(device="cuda")).get_params()
+    assert "device" not in vars(again)
+
+
 def test_several_old_names_are_one_warning():
     model, text = heard(lambda: DPMACClassifier((3,), threads=2, progress=False))
     assert text.startswith(

@@ -30,8 +30,10 @@ class OldName:
 
 
 class OldNames(BaseEstimator):
-    """Takes the old names in ``set_params`` and as attributes; ``get_params`` does not know them."""
+    """Takes the old names in ``set_params``, as attributes and in pickles; ``get_params`` does not know them."""
 
+    machine: Any
+    _machine: Any
     device = OldName()
     micro_batch_size = OldName()
     threads = OldName()
@@ -44,6 +46,14 @@ class OldNames(BaseEstimator):
         super().set_params(**params)
         _move(self, old, stacklevel=5)  # by way of Arguments.set_params
         return self
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Of a pickle from before, whose owner has nothing to change: it does not warn."""
+        kept = dict(state)
+        old = _taken_from(kept)
+        super().__setstate__(kept)
+        if old:
+            self.machine = replace(self._machine, **old)
 
 
 def with_old_names(init: Callable[..., None]) -> Callable[..., None]:

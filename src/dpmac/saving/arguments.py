@@ -55,11 +55,11 @@ def arguments_from(kind: type[OnRows], raw: Mapping[str, Any], ledger: Ledger, o
             case "ledger", _:  # a name beside None; version 0.2 wrote the path
                 found[name] = ledger
             case "checkpoint", _:
-                continue  # version 0.2 wrote it; it was that run's, on another machine
+                pass  # version 0.2 wrote it; it was that run's, on another machine
             case "random_state", {"own": str()}:
                 found[name] = None
             case _, {"own": str()} if name in OF_MACHINE:
-                continue  # its default will do
+                pass  # its default will do
             case _, {"own": str(text)}:
                 found[name] = text
             case _:
