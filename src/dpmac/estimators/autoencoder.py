@@ -43,9 +43,9 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
     holds the proof. :class:`DPMACPCA` is the linear case.
 
     The gradient method takes one backward sweep with fixed predictions (``z_step="fixed"``), which gives the directions
-    of DP-SGD. The paper's own Z-steps (``z_step="adam"``) took 10 times as long on its USPS autoencoder; with the
-    paper's settings they were ahead of DP-SGD at epsilon 1, 2 and 8, and behind the sweep with tuned settings
-    (docs/method.md has figures).
+    of DP-SGD. A step with the paper's own Z-steps (``z_step="adam"``) takes about 10 times as long on its USPS
+    autoencoder, on a CPU; with the paper's settings they were ahead of DP-SGD at a stated epsilon of 1, 2 and 8, and
+    far behind the sweep with tuned settings (docs/method.md has the figures).
 
     Parameters
     ----------
