@@ -68,7 +68,7 @@ def main() -> None:
             return lambda seed: DPMACPCA(args.code, epsilon=epsilon, schema=schema, random_state=seed)
 
         def autoencoder(epsilon: float, method: str, schema: Schema = schema) -> Callable[[int], Coder]:
-            options = {"method": method, "epsilon": epsilon, "schema": schema, "progress": False}
+            options = {"method": method, "epsilon": epsilon, "schema": schema}
             return lambda seed: DPMACAutoencoder(args.code, random_state=seed, **options)
 
         line(f"{table}, PCA without privacy", pca(math.inf), 1, train, test)

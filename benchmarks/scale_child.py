@@ -186,10 +186,11 @@ def fit(way: str, path: str, memory: int, batch: int, steps: int, threads: int, 
 
 
 def _classifier(n: int, batch: int, steps: int, hidden: int, threads: int, seed: int | None) -> Any:
-    from dpmac import DPMACClassifier
+    from dpmac import DPMACClassifier, Machine
 
     plan: Row = {"batch_size": batch, "epochs": steps * batch / n, "delta": 1e-9, "calibrate": False}
-    return DPMACClassifier((hidden,), schema=schema_of(), **plan, random_state=seed, threads=threads, progress=False)
+    machine = Machine(threads=threads, progress=False)
+    return DPMACClassifier((hidden,), schema=schema_of(), **plan, random_state=seed, machine=machine)
 
 
 def _held(way: str, path: Path, memory: int) -> tuple[Any, int]:

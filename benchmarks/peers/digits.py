@@ -27,7 +27,7 @@ Fit = tuple[Array, Seconds, dict[str, Any]]
 
 def dpmac(data: Dataset, epsilon: float, seed: int) -> Fit:  # noqa: ARG001
     """The estimator with its defaults, told the pixels' range and the classes: system randomness, hence no seed."""
-    from dpmac import DPMACClassifier
+    from dpmac import DPMACClassifier, Machine
 
     x, y, test = data.x_train.numpy(), data.y_train.numpy(), data.x_test.numpy()
     clock = started()
@@ -36,8 +36,7 @@ def dpmac(data: Dataset, epsilon: float, seed: int) -> Fit:  # noqa: ARG001
         delta=DELTA,
         feature_range=(0, 1),
         classes=range(CLASSES),
-        threads=torch.get_num_threads(),
-        progress=False,
+        machine=Machine(threads=torch.get_num_threads(), progress=False),
     ).fit(x, y)
     seconds, plan = clock(), model.plan_
     facts = {"network": "-".join(map(str, model.network_.sizes)), "batch": plan.batch_size, "steps": plan.steps}

@@ -37,14 +37,20 @@ ODD: dict[str, tuple[Any, ...]] = {
     "feature_range": (None, (0, 1), (1, 0), (0, 0), (0,), 3, "01", ("a", "b"), (0, np.inf), ([0] * 3, [1] * 3),
                       ([0], [1]), (np.nan, 1), {"a": 1}, ((0, 1), (0, 1)), (None, None)),
     "total_epsilon": (*NUMBERS, 100.0, 0.5),
-    "micro_batch_size": (None, 0, -1, 1, 7, 1e9, "3", 2.5, [], True, float("nan")),
-    "threads": (None, 0, -1, 1, 2, "1", 1.5, [], float("nan")),
-    "device": ("cpu", "nothing", "", None, 3, "cuda:99", "meta", "cpu:0", []),
-    "progress": (True, False, "auto", "no", None, 3),
+    "machine": (None, 3, "cuda", {}, []),
     "ledger": (None, 3, [], "", ".", "no/such/folder/ledger"),
-    "checkpoint": (None, 3, "", [], "."),
     "schema": (None, 3, {}, {"columns": {}}, "schema.json", []),
 }  # fmt: skip
+MACHINE: dict[str, tuple[Any, ...]] = {
+    "micro_batch_size": (None, 0, -1, 1, 7, 1e9, "3", 2.5, [], True, float("nan")),
+    "threads": (None, 0, -1, 1, 2, "1", 1.5, [], float("nan")),
+    "memory": (None, 0, -1, 1, 2**40, "3", 2.5, [], float("nan")),
+    "scratch": (None, "auto", ".", "no/such/folder", 3, []),
+    "device": ("cpu", "nothing", "", None, 3, "cuda:99", "meta", "cpu:0", []),
+    "progress": (True, False, "auto", "no", None, 3),
+    "checkpoint": (None, 3, "", [], "."),
+    "world": (None, 3, "", []),
+}
 LABELS: dict[str, tuple[Any, ...]] = {
     "classes": (None, [], [0], [0, 1], [1, 0], ["0", "1"], [0, 1, 2], [0, 0, 1], 3, "01", range(2), {0, 1}, [0, None],
                 [0, "1"], [[0], [1]], np.array([0, 1]), [0, float("nan")], [0, [1]], {0: 1}),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor
+from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Machine
 from fuzz.cases import Action, Case
-from fuzz.surfaces.arguments import CODES, LABELS, ODD, TARGETS, spoil
+from fuzz.surfaces.arguments import CODES, LABELS, MACHINE, ODD, TARGETS, spoil
 from fuzz.surfaces.odd_values import odd_array, odd_container
 from fuzz.surfaces.starts import QUICK, fitted, rows
 
@@ -50,12 +50,15 @@ def _fit(case: Case) -> Action:
     arguments["ledger"] = path
     x, y = rows()
     labels: Any = y
+    machine: dict[str, Any] = {}
     case.note(kind.__name__)
     for _ in case.times():
-        match case.random.randrange(3):
+        match case.random.randrange(4):
             case 0:
                 spoil(case, arguments, known)
             case 1:
+                spoil(case, machine, MACHINE)
+            case 2:
                 x = _spoilt(case, x)
             case _:
                 case.note("y:")
@@ -63,7 +66,8 @@ def _fit(case: Case) -> Action:
     case.ledgers.append(path)
 
     def action() -> None:
-        model = kind(**arguments)
+        chosen = {"machine": Machine(**{"threads": 1, "progress": False} | machine)} if machine else {}
+        model = kind(**arguments | chosen)
         model.fit(x, labels)
         assert model.privacy_.epsilon >= 0
         model.privacy_.statement().sentences()

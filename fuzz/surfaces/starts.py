@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Ledger, Schema
+from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Ledger, Machine, Schema
 from dpmac.cli.jobs import Job
 from dpmac.privacy import Entry
 from dpmac.tables import Category, Number
@@ -25,7 +25,7 @@ from dpmac.training.checkpoint import Checkpoints
 
 ROWS = 24
 QUICK: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-3, "batch_size": 12, "epochs": 2, "hidden_layer_sizes": ()}
-QUICK |= {"progress": False, "threads": 1, "random_state": 1}  # noise that repeats, so that a case does
+QUICK |= {"machine": Machine(progress=False, threads=1), "random_state": 1}  # noise that repeats, so that a case does
 SCHEMA = Schema(
     {
         "age": Number(0, 120),
@@ -116,7 +116,7 @@ def interrupted() -> Path:
     where = home() / "interrupted"
     (where / "run").mkdir(parents=True)
     (where / "people.csv").write_bytes(csv_bytes())
-    quick = {name: QUICK[name] for name in ("epsilon", "delta", "batch_size", "epochs", "threads")}
+    quick = {name: QUICK[name] for name in ("epsilon", "delta", "batch_size", "epochs")} | {"threads": 1}
     paths = str(where / "people.csv"), SCHEMA.to_dict(), str(where / "some.ledger")
     job = Job(*paths, **quick, hidden=[], name="run", rows=ROWS)
     job.save(where / "run")

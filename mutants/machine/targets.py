@@ -29,6 +29,7 @@ _NAMED = {
             "extensions/row_independence.py",
         ),
         *("estimators/stages.py", "training/learned.py", "saving/states.py"),
+        "saving/arguments.py",
     ),
     "processes": (
         *("extensions/world.py", "extensions/processes.py", "training/distributed.py", "training/apart.py"),
@@ -37,7 +38,7 @@ _NAMED = {
     "training": ("training/step.py", "training/checkpoint.py", "training/course.py", "training/afterwards.py"),
     "estimators": (
         *("estimators/budget.py", "estimators/guarantee.py", "estimators/sharing.py", "estimators/base.py"),
-        "tables/estimate.py",
+        *("estimators/arguments.py", "tables/estimate.py"),
     ),
     "command line": (
         *("cli/budget.py", "cli/training.py", "cli/jobs.py", "cli/resume.py", "cli/schema.py", "cli/ledger.py"),

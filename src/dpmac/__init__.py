@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpmac.checks import ArgumentError
-    from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, PrivacyWarning
+    from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Machine, PrivacyWarning
     from dpmac.extensions.ledgers import Ledger
     from dpmac.nets.network import DenseNetwork, Network
     from dpmac.planning.plan import Plan
@@ -34,6 +34,7 @@ _HOMES = {
     "DenseNetwork": "dpmac.nets.network",
     "Network": "dpmac.nets.network",
     "Ledger": "dpmac.extensions.ledgers",
+    "Machine": "dpmac.estimators",
     "Plan": "dpmac.planning.plan",
     "PrivacyWarning": "dpmac.estimators",
     "Run": "dpmac.training.run",
@@ -52,6 +53,7 @@ __all__ = [
     "DPMACRegressor",
     "DenseNetwork",
     "Ledger",
+    "Machine",
     "Network",
     "Plan",
     "PrivacyWarning",

@@ -100,8 +100,8 @@ def test_an_interruption_before_anything_is_spent_leaves_nothing(people, run, mo
     from dpmac.estimators import DPMACClassifier
 
     def interrupted(self, *_, **__):
-        self.checkpoint.folder.mkdir()  # the first checkpoint comes before the first release
-        self.checkpoint.path.touch()
+        self.machine.checkpoint.folder.mkdir()  # the first checkpoint comes before the first release
+        self.machine.checkpoint.path.touch()
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(DPMACClassifier, "fit", interrupted)

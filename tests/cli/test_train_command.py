@@ -66,7 +66,7 @@ def test_predictions_hold_no_formula_of_a_spreadsheet(run, tmp_path):
     labels, ids = ["=1+1", "-1"] * 20, ["@SUM(A1)", "-7", "+cmd", "a"] * 10
     schema = Schema({"a": Number(0, 1), "y": Category(["=1+1", "-1"])}, target="y")
     table = {"a": [0.0, 1.0] * 20, "y": labels}
-    DPMACClassifier((2,), schema=schema, epochs=2, epsilon=math.inf, progress=False).fit(table).save(tmp_path / "run")
+    DPMACClassifier((2,), schema=schema, epochs=2, epsilon=math.inf).fit(table).save(tmp_path / "run")
     (tmp_path / "rows.csv").write_text(csv_text({"=who": ids, "a": table["a"]}))
     assert run("predict", "run", "rows.csv", "--id", "=who", "--out", "p.csv").code == 0
     said = table_of(tmp_path / "p.csv")

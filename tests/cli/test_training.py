@@ -154,8 +154,8 @@ def test_releases_say_what_they_were_for_and_the_estimator_keeps_its_checkpoint_
     assert (entry.model, entry.purpose, Ledger.read(job.ledger).data_set) == ("run", "why", "rows of 2026")
     (given,) = seen
     assert done.estimator is given.estimator
-    assert (given.table, given.job, given.estimator.world) == (TABLE, job, ALONE)
-    kept = given.estimator.checkpoint
+    assert (given.table, given.job, given.estimator.machine.world) == (TABLE, job, ALONE)
+    kept = given.estimator.machine.checkpoint
     assert (kept.folder, kept._keep) == (folder / CHECKPOINT, True)
     assert (done.folder, done.evaluation) == (folder, None)
 
@@ -211,21 +211,20 @@ def test_a_folder_with_a_model_or_a_ledger_in_it_is_not_discarded(tmp_path, job)
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("a file is in the way")])
-def test_a_model_that_cannot_be_saved_is_saved_elsewhere_without_its_checkpoint(error, monkeypatch, tmp_path, capsys):
+def test_a_model_that_cannot_be_saved_is_saved_elsewhere(error, monkeypatch, tmp_path, capsys):
     from dpmac import saving
 
     asked = []
 
     def save(estimator, folder):
         asked.append(folder)
-        assert estimator.checkpoint is None
         if len(asked) == 1:
             raise error
         return folder
 
     monkeypatch.setattr(saving, "save", save)
     monkeypatch.setattr(training.tempfile, "tempdir", str(tmp_path))
-    found = training._saved(SimpleNamespace(checkpoint="some"), tmp_path / "run")
+    found = training._saved(SimpleNamespace(), tmp_path / "run")
     assert asked == [tmp_path / "run", found]
     assert (found.name, found.parent.parent) == ("run", tmp_path)
     said = "No space left on device" if isinstance(error, OSError) else "a file is in the way"
@@ -271,8 +270,9 @@ def test_a_process_that_does_not_lead_fits_its_own_rows_with_books_in_memory(job
     training.follow(job, folder, TABLE, "public", world)
     (given,) = seen
     assert given.table == {name: cells[2:] for name, cells in TABLE.items()}
-    assert (given.public, given.estimator.world, given.estimator.ledger.path) == ("public", world, None)
-    assert (given.estimator.checkpoint.folder, given.estimator.checkpoint._keep) == (folder / CHECKPOINT, True)
+    assert (given.public, given.estimator.machine.world, given.estimator.ledger.path) == ("public", world, None)
+    kept = given.estimator.machine.checkpoint
+    assert (kept.folder, kept._keep) == (folder / CHECKPOINT, True)
     assert not (folder.parent / "book").exists()
     assert capsys.readouterr() == ("", "")
 

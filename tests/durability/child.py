@@ -16,7 +16,7 @@ import numpy as np
 STEPS, ROWS = 40, 1000
 NOBODY = 65534
 FIT = {"epsilon": 2.0, "delta": 1e-5, "feature_range": (-1, 1), "epochs": 4, "batch_size": 100, "classes": [0, 1]}
-FIT |= {"hidden_layer_sizes": (), "threads": 1, "progress": False}
+FIT |= {"hidden_layer_sizes": ()}
 
 
 def rows():
@@ -55,16 +55,15 @@ def everything():
 
 def fitted(seed):
     """As a user would: a checkpoint that stays until the model is saved."""
-    from dpmac import DPMACClassifier
+    from dpmac import DPMACClassifier, Machine
     from dpmac.training.checkpoint import Checkpoints
 
     kept = Checkpoints("kept", 0.03, keep=True)
     if Path("model").exists():
         kept.clear()
         return
-    model = DPMACClassifier(**FIT, random_state=seed, ledger="some.ledger", checkpoint=kept).fit(*rows())
-    model.checkpoint = None
-    model.save("model")
+    model = DPMACClassifier(**FIT, random_state=seed, ledger="some.ledger", machine=Machine(checkpoint=kept))
+    model.fit(*rows()).save("model")
     kept.clear()
 
 

@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dpmac import ArgumentError, DPMACClassifier
+from dpmac import ArgumentError, DPMACClassifier, Machine
 from dpmac.privacy import Ledger
 from dpmac.training.alone import alone_with
 from dpmac.training.checkpoint import Checkpoints
@@ -67,12 +67,12 @@ def test_a_second_process_with_the_same_checkpoint_is_refused_before_it_spends(t
         os._exit(0)
     os.read(ready[0], 1)
     with pytest.raises(ArgumentError, match="another process is training with it"):
-        DPMACClassifier(**FIT, ledger=tmp_path / "ledger", checkpoint=kept).fit(*rows())
+        DPMACClassifier(**FIT, ledger=tmp_path / "ledger", machine=Machine(checkpoint=kept)).fit(*rows())
     assert not (tmp_path / "ledger").exists()
     assert list(kept.iterdir()) == []
     os.write(go[1], b"g")
     os.waitpid(pid, 0)
-    model = DPMACClassifier(**FIT, ledger=tmp_path / "ledger", checkpoint=kept).fit(*rows())
+    model = DPMACClassifier(**FIT, ledger=tmp_path / "ledger", machine=Machine(checkpoint=kept)).fit(*rows())
     assert len(model.privacy_.ledger) == STEPS + ROUNDS
 
 
@@ -95,7 +95,7 @@ def test_a_fork_in_the_middle_of_a_fit(tmp_path, monkeypatch, first):
                     time.sleep(0.01)
 
     monkeypatch.setattr(Trainer, "_step", forking)
-    model = DPMACClassifier(**FIT, ledger=path, checkpoint=Checkpoints(tmp_path / "kept", keep=True))
+    model = DPMACClassifier(**FIT, ledger=path, machine=Machine(checkpoint=Checkpoints(tmp_path / "kept", keep=True)))
     said = ""
     try:
         model.fit(*rows())

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dpmac
-from dpmac import DPMACClassifier
+from dpmac import DPMACClassifier, Machine
 from dpmac.privacy import Ledger
 from durability.child import FIT, STEPS, rows
 from durability.lives import ROUNDS, TRAIN, Nursery, people_in
@@ -69,7 +69,7 @@ def handed_out(monkeypatch):
 
 
 def fit(folder):
-    return DPMACClassifier(**FIT, ledger=folder / "ledger", checkpoint=folder / "kept").fit(*rows())
+    return DPMACClassifier(**FIT, ledger=folder / "ledger", machine=Machine(checkpoint=folder / "kept")).fit(*rows())
 
 
 @pytest.mark.filterwarnings("ignore:.*could not be written:RuntimeWarning")

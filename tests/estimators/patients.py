@@ -42,7 +42,7 @@ def plain(**more):
 
 def model(**more):
     """Batches of all rows (the accountant is quick then), and always the same epochs and epsilon."""
-    usual = {"epsilon": 2.0, "epochs": 30, "batch_size": 1200, "random_state": 0, "progress": False, "schema": SCHEMA}
+    usual = {"epsilon": 2.0, "epochs": 30, "batch_size": 1200, "random_state": 0, "schema": SCHEMA}
     return DPMACClassifier(**{**usual, **more})
 
 

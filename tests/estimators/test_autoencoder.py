@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
-from dpmac import ArgumentError, DPMACAutoencoder, Ledger
+from dpmac import ArgumentError, DPMACAutoencoder, Ledger, Machine
 from dpmac.tables import Category, Number, Schema
 
 DRAW = np.random.RandomState(0)
@@ -29,7 +29,7 @@ def curved(n, draw=DRAW):
 X, UNSEEN = curved(8000), curved(1000)
 STRANGERS = 50 + 20 * np.random.RandomState(1).uniform(-1, 1, (1000, 4))
 RANGE = (20.0, 80.0)
-USUAL = {"feature_range": RANGE, "method": "closed-form", "random_state": 0, "progress": False}
+USUAL = {"feature_range": RANGE, "method": "closed-form", "random_state": 0}
 
 
 def autoencoder(code_size=1, **more):
@@ -154,7 +154,7 @@ def test_the_code_is_as_long_as_asked_or_as_there_are_inputs(private):
         ({"total_epsilon": 1.0}, "total_epsilon=1.0: the ledger holds 0 already"),
         ({"total_epsilon": 1.0, "method": "gradient", "batch_size": 8000, "epochs": 1}, "total_epsilon=1.0"),
         ({"hidden_layer_sizes": "wide", "method": "gradient"}, "hidden_layer_sizes='wide'"),
-        ({"device": "nonsense"}, "device='nonsense'"),
+        ({"machine": Machine(device="nonsense")}, "device='nonsense'"),
     ],
 )
 def test_bad_arguments_are_named_and_nothing_is_spent(change, message):

@@ -37,7 +37,7 @@ Y = np.tanh(X[:, 0]) - 0.3 * X[:, 1]
 
 
 def regressor(**more):
-    usual = {"epochs": 3, "feature_range": (-3, 5), "random_state": 0, "progress": False}
+    usual = {"epochs": 3, "feature_range": (-3, 5), "random_state": 0}
     return Regressor((16,), **{**usual, **more})
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpmac import ArgumentError, DPMACAutoencoder, DPMACClassifier, DPMACRegressor
+from dpmac import ArgumentError, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Machine
 from dpmac.estimators import base
 from dpmac.estimators.base import PrivateEstimator
 from dpmac.extensions.world import WorldError
@@ -41,7 +41,7 @@ class Model(PrivateEstimator):
 
 
 def model(**more):
-    usual = {"epochs": 1, "batch_size": N, "feature_range": (-1, 1), "random_state": 0, "progress": False}
+    usual = {"epochs": 1, "batch_size": N, "feature_range": (-1, 1), "random_state": 0}
     return Model((4,), **{**usual, **more})
 
 
@@ -82,7 +82,7 @@ def test_an_estimator_of_somebodys_own_has_the_defaults_of_ours(kind):
 def test_what_was_asked_for_reaches_the_trainer(handed):
     ledger, evaluate, zstep = Ledger(), object(), GaussNewton(0.5)
     ledger.append(Entry("mean", 8.0, 1.0))
-    asked = {"learning_rate": 0.25, "z_step": zstep, "bound": JointClip(0.5), "micro_batch_size": 7}
+    asked = {"learning_rate": 0.25, "z_step": zstep, "bound": JointClip(0.5), "machine": Machine(micro_batch_size=7)}
     with pytest.raises(Stop):
         model(ledger=ledger, activation="tanh", **asked).fit(X, evaluate=evaluate, notes=("a note",))
     (seen,) = handed
@@ -220,21 +220,21 @@ def test_a_checkpoint_needs_a_ledger_on_the_disk(tmp_path):
     there, nowhere = Ledger(tmp_path / "book"), Ledger()
     for ledger in (there, nowhere):
         assert model()._checkpoints(ledger) is None
-    assert model(checkpoint=tmp_path / "c")._checkpoints(there).folder == tmp_path / "c"
+    assert model(machine=Machine(checkpoint=tmp_path / "c"))._checkpoints(there).folder == tmp_path / "c"
     with pytest.raises(ArgumentError, match="needs a ledger on the disk"):
-        model(checkpoint=tmp_path / "c")._checkpoints(nowhere)
+        model(machine=Machine(checkpoint=tmp_path / "c"))._checkpoints(nowhere)
 
 
 def test_processes_of_which_only_some_have_a_checkpoint_are_refused(tmp_path):
     def work(world):
         where = tmp_path / "c" if world.leads else None
-        model(checkpoint=where, world=world)._checkpoints(Ledger(tmp_path / "book"))
+        model(machine=Machine(checkpoint=where, world=world))._checkpoints(Ledger(tmp_path / "book"))
 
     assert all(isinstance(one.error, WorldError) for one in talk(2, work))
 
 
 def test_only_the_leader_writes_checkpoints(tmp_path):
-    ended = talk(2, lambda world: model(checkpoint=tmp_path / "c", world=world)._written_here())
+    ended = talk(2, lambda world: model(machine=Machine(checkpoint=tmp_path / "c", world=world))._written_here())
     assert isinstance(ended[0].value, Checkpoints)
     assert ended[1].value is None
     assert model()._written_here() is None
@@ -243,7 +243,7 @@ def test_only_the_leader_writes_checkpoints(tmp_path):
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_fit_that_has_ended_leaves_a_checkpoint_only_where_it_is_to_be_kept(keep, tmp_path):
     where = Checkpoints(tmp_path / "c", every=0.0, keep=keep)
-    fitted = model(checkpoint=where, ledger=tmp_path / "book", epsilon=math.inf).fit(X)
+    fitted = model(machine=Machine(checkpoint=where), ledger=tmp_path / "book", epsilon=math.inf).fit(X)
     fitted._fitted()
     assert where.path.exists() is keep
     assert len(Ledger.read(tmp_path / "book")) == fitted.plan_.steps == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpmac import DPMACPCA, ArgumentError, DPMACClassifier
+from dpmac import DPMACPCA, ArgumentError, DPMACClassifier, Machine
 from dpmac.estimators.budget import alone_with_ledger
 from dpmac.extensions.world import WorldError
 from dpmac.privacy import Entry, Ledger, Mechanism
@@ -90,12 +90,12 @@ def test_a_private_classifier_may_score_poorly_and_an_exact_one_may_not():
 
 def test_a_device_that_is_not_there_is_named():
     """``xpu`` and others are known by name, and may be missing all the same."""
-    assert DPMACPCA()._device() == torch.device("cpu")
-    missing = [name for name in ("cuda:99", "xpu:99", "mps:99", "nonsense", 3.5) if _is_missing(name)]
+    assert Machine().available_device() == torch.device("cpu")
+    missing = [name for name in ("cuda:99", "xpu:99", "mps:99", "nonsense") if _is_missing(name)]
     assert "nonsense" in missing
     for name in missing:
         with pytest.raises(ArgumentError, match=r"^device=.*use 'cpu'"):
-            DPMACPCA(device=name)._device()
+            Machine(device=name).available_device()
 
 
 def _is_missing(name):
@@ -111,15 +111,15 @@ def _is_missing(name):
 
 def test_processes_with_other_budgets_are_refused_before_they_look_at_a_row():
     def work(world):
-        DPMACPCA(epsilon=1.0 + world.rank, world=world)._check_budget()
+        DPMACPCA(epsilon=1.0 + world.rank, machine=Machine(world=world))._check_budget()
 
     assert all(isinstance(one.error, WorldError) for one in talk(2, work))
-    same = talk(2, lambda world: DPMACPCA(epsilon=1.0, world=world)._check_budget())
+    same = talk(2, lambda world: DPMACPCA(epsilon=1.0, machine=Machine(world=world))._check_budget())
     assert [one.error for one in same] == [None, None]
 
 
 def test_the_leaders_seed_is_everybodys():
-    ended = talk(3, lambda world: DPMACPCA(random_state=world.rank + 5, world=world)._seed())
+    ended = talk(3, lambda world: DPMACPCA(random_state=world.rank + 5, machine=Machine(world=world))._seed())
     assert [one.value for one in ended] == [5, 5, 5]
 
 

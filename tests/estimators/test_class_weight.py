@@ -40,7 +40,7 @@ RARE = {0: 0.1, 1: 1.0}
 
 
 def model(**more):
-    usual = {"epochs": 30, "batch_size": 1200, "feature_range": (-1, 1), "random_state": 0, "progress": False}
+    usual = {"epochs": 30, "batch_size": 1200, "feature_range": (-1, 1), "random_state": 0}
     return DPMACClassifier((), **{**usual, "epsilon": 8.0, **more})
 
 

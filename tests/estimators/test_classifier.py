@@ -30,7 +30,7 @@ def digits():
 
 def small(**more):
     """Always the same rows, batches and epochs at epsilon 2, unless a test needs others: a plan is calibrated once."""
-    usual = {"epochs": 4, "feature_range": (0, 16), "random_state": 0, "progress": False}
+    usual = {"epochs": 4, "feature_range": (0, 16), "random_state": 0}
     return DPMACClassifier((20,), **{**usual, **more})
 
 
@@ -217,8 +217,7 @@ BAD = [
     ({"feature_range": 16}, r"feature_range=16: give public, finite bounds with low < high: \(low, high\)"),
     ({"feature_range": (0, 8, 16)}, r"feature_range=\(0, 8, 16\): give public, finite .*: \(low, high\)"),
     ({"random_state": -5}, "random_state=-5"),
-    ({"micro_batch_size": 0}, "micro_batch=0"),
-    ({"progress": "loud"}, "progress='loud'"),
+    ({"machine": 3}, "machine=3: give a dpmac.Machine"),
 ]
 
 

@@ -8,14 +8,14 @@ import pytest
 from sklearn.base import clone
 
 import dpmac
-from dpmac import DPMACPCA, ArgumentError, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Ledger
+from dpmac import DPMACPCA, ArgumentError, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Ledger, Machine
 from dpmac.estimators import ESTIMATORS
 from dpmac.extensions.world import ALONE, Alone, WorldError
 from dpmac.tables import Category, Files, Number, Schema
 from processes import together_run, values
 
 N = 600
-QUICK = {"epsilon": 4.0, "batch_size": N, "epochs": 3, "feature_range": (-3, 3), "progress": False, "threads": 1}
+QUICK = {"epsilon": 4.0, "batch_size": N, "epochs": 3, "feature_range": (-3, 3)}
 SCHEMA = Schema({"a": Number(-3, 3), "b": Number(-3, 3), "ill": Category(["no", "yes"])}, target="ill", positive="yes")
 CASES = {
     "classifier": (DPMACClassifier, {}),
@@ -39,7 +39,7 @@ def whose(world, count=N):
 
 def made(kind, world, **other):
     names = kind._get_param_names()
-    given = {**QUICK, "world": world, **other}
+    given = {**QUICK, "machine": Machine(threads=1, world=world), **other}
     return kind(**{name: value for name, value in given.items() if name in names})
 
 
@@ -112,7 +112,8 @@ def test_without_a_seed_all_processes_end_with_one_model():
 
 def into(world, path):
     """All processes name the same ledger, and checkpoint."""
-    model = made(DPMACRegressor, world, target_range=(-3, 3), ledger=path, checkpoint=f"{path}-kept")
+    machine = Machine(threads=1, world=world, checkpoint=f"{path}-kept")
+    model = made(DPMACRegressor, world, target_range=(-3, 3), ledger=path, machine=machine)
     model.fit(*given("regressor", world))
     return len(model.privacy_.ledger)
 
@@ -182,13 +183,15 @@ ODD = {
     "calibrate": {"calibrate": False},
     "classes": {"classes": ("down", "up", "zero")},
     "feature_range": {"feature_range": (-2, 2)},
+    "threads": {"machine__threads": 2},
+    "micro_batch_size": {"machine__micro_batch_size": 50},
 }
 
 
 def odd(world):
     found = {}
     for name, other in ODD.items():
-        model = made(DPMACClassifier, world, ledger=Ledger(), **(other if world.rank else {}))
+        model = made(DPMACClassifier, world, ledger=Ledger()).set_params(**(other if world.rank else {}))
         try:
             model.fit(*given("classifier", world))
         except WorldError as error:
@@ -210,16 +213,16 @@ def test_arguments_that_differ_are_refused_by_all_before_anything_is_spent():
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_world_is_only_kept_and_goes_with_a_clone(kind):
     world = Alone()
-    assert clone(kind(world=world)).get_params()["world"] is world
+    assert clone(kind(machine=Machine(world=world))).get_params()["machine__world"] is world
 
 
 def test_a_saved_model_knows_of_no_world(tmp_path):
     model = made(DPMACPCA, Alone(), random_state=0).fit(rows()[0])
     model.save(tmp_path / "model")
-    assert dpmac.load(tmp_path / "model").world is None
+    assert dpmac.load(tmp_path / "model").machine.world is None
     assert "world" not in (tmp_path / "model" / "dpmac.json").read_text()
 
 
 def test_what_is_no_world_is_refused():
     with pytest.raises(ArgumentError, match=r"world=4: give what dpmac\.training\.together"):
-        DPMACPCA(world=4).fit(rows()[0])
+        Machine(world=4)

@@ -46,7 +46,7 @@ UNSEEN, THEIRS = table(1200, seed=1)
 
 def model(**more):
     """Batches of all rows: the accountant is quick then."""
-    usual = {"epochs": 30, "batch_size": 1200, "feature_range": (-1, 1), "random_state": 0, "progress": False}
+    usual = {"epochs": 30, "batch_size": 1200, "feature_range": (-1, 1), "random_state": 0}
     return DPMACClassifier((16,), **{**usual, **more})
 
 

@@ -85,7 +85,7 @@ def told(case, epsilon, seed):
         columns = {name: Number(0, 100) for name in numbers} | {name: Category(LETTERS) for name in words}
         public = {"schema": Schema(columns)}
     forget()  # the same rows with another budget, on purpose
-    usual = {"epsilon": epsilon, "hidden_layer_sizes": case.hidden, "random_state": seed, "progress": False, **public}
+    usual = {"epsilon": epsilon, "hidden_layer_sizes": case.hidden, "random_state": seed, **public}
     there, unseen = slice(None, case.n), slice(case.n, None)
     if case.share is None:
         model = DPMACRegressor(target_range=(-1, 1), **usual).fit(x[there], y[there])

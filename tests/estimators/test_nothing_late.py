@@ -7,7 +7,7 @@ import pytest
 
 import dpmac
 from dpmac.checks import ArgumentError
-from dpmac.estimators import DPMACAutoencoder, DPMACClassifier
+from dpmac.estimators import DPMACAutoencoder, DPMACClassifier, Machine
 from dpmac.privacy import Ledger, PerLayerClip
 
 DRAW = np.random.RandomState(0)
@@ -21,7 +21,7 @@ def spent(ledger):
     return len(Ledger.read(ledger)) if ledger.exists() else 0
 
 
-ARGUMENTS = [
+MACHINES = [
     ({"checkpoint": "file"}, "no folder can be made there"),
     ({"checkpoint": "file/below"}, "no folder can be made there"),
     ({"checkpoint": "/proc/nobody"}, "no folder can be made there"),
@@ -32,6 +32,9 @@ ARGUMENTS = [
     ({"device": "cuda:99"}, "use 'cpu'"),
     ({"micro_batch_size": 0}, "give a number of rows"),
     ({"progress": "yes"}, "choose True, False or 'auto'"),
+]
+ARGUMENTS = [
+    ({"machine": "cuda"}, "give a dpmac.Machine"),
     ({"random_state": -1}, "give None or a whole number"),
     ({"learning_rate": float("nan")}, "give a learning rate"),
     ({"delta": 0.5}, "below 1/n"),
@@ -46,6 +49,15 @@ def test_arguments(arguments, message, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     with pytest.raises(ArgumentError, match=message):
         DPMACClassifier(**{"epsilon": 5, "epochs": 2, "ledger": "book", **arguments}).fit(X, Y)
+    assert spent(tmp_path / "book") == 0
+
+
+@pytest.mark.parametrize(("arguments", "message"), MACHINES, ids=[str(a) for a, _ in MACHINES])
+def test_machines(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(ArgumentError, match=message):
+        DPMACClassifier(epsilon=5, epochs=2, ledger="book", machine=Machine(**arguments)).fit(X, Y)
     assert spent(tmp_path / "book") == 0
 
 

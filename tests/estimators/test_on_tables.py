@@ -9,7 +9,7 @@ import pytest
 import torch
 from patients import FEATURES, FEW, SCHEMA, TABLE, UNSEEN, X, Y, model, plain, small, watched
 
-from dpmac import ArgumentError, Network
+from dpmac import ArgumentError, Machine, Network
 from dpmac.nets.fronts import load_front
 from dpmac.privacy import Ledger
 from dpmac.tables import Schema, TableEncoder
@@ -111,9 +111,9 @@ BAD = [
     ({"feature_range": (0, 1)}, r"feature_range=\(0, 1\): the schema has the ranges: leave feature_range out"),
     ({"schema": 5}, "schema=5: give a Schema"),
     ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes='wide': .* or 'auto'"),
-    ({"device": "nonsense"}, "device='nonsense': .*: use 'cpu'"),
+    ({"machine": Machine(device="nonsense")}, "device='nonsense': .*: use 'cpu'"),
     pytest.param(
-        {"device": "cuda"},
+        {"machine": Machine(device="cuda")},
         "device='cuda': .*: use 'cpu'",
         marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here"),
     ),
@@ -142,7 +142,6 @@ def test_labels_and_rows_must_be_as_many():
         ({"total_epsilon": math.nan}, "total_epsilon=nan: give what the ledger may hold"),
         ({"total_epsilon": "2"}, "total_epsilon='2'"),
         ({"ledger": 5}, "ledger=5: give a Ledger, the path of one, or None"),
-        ({"device": 5.5}, "device=5.5"),
     ],
 )
 def test_numbers_that_are_none_are_named(change, message):

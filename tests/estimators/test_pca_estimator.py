@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from dpmac import DPMACPCA, ArgumentError, DPMACAutoencoder, Ledger
+from dpmac import DPMACPCA, ArgumentError, DPMACAutoencoder, Ledger, Machine
 from dpmac.estimators.coder import MEAN
 from dpmac.tables import Category, Number, Schema
 from dpmac.training.defaults import safe_delta
@@ -138,7 +138,7 @@ def test_it_can_be_repeated_cloned_and_kept(private):
         ({"delta": 0.5}, "delta=0.5: it must be below 1/n"),
         ({"feature_range": (1, 0)}, r"feature_range=\(1, 0\): give public"),
         ({"ledger": 3}, "ledger=3: give a Ledger"),
-        ({"device": "nonsense"}, "device='nonsense'"),
+        ({"machine": Machine(device="nonsense")}, "device='nonsense'"),
         ({"random_state": -1}, "random_state=-1"),
     ],
 )

@@ -22,7 +22,7 @@ from dpmac.training.defaults import safe_delta, schedule_for
 
 PEOPLE, EACH = 60, 5
 QUICK = {"epsilon": 2.0, "epochs": 2, "batch_size": PEOPLE, "random_state": 0, "target_range": (-3, 3)}
-QUICK |= {"feature_range": (-3, 3), "classes": (0, 1), "progress": False}
+QUICK |= {"feature_range": (-3, 3), "classes": (0, 1)}
 
 
 def visits(people=PEOPLE, each=EACH, seed=0, features=4):

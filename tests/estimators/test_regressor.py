@@ -31,7 +31,7 @@ UNSEEN, THEIRS = rows(2000, seed=1)
 
 
 def regressor(**more):
-    usual = {"epsilon": math.inf, "epochs": 20, "random_state": 0, "progress": False}
+    usual = {"epsilon": math.inf, "epochs": 20, "random_state": 0}
     ranges = {} if "schema" in more else {"feature_range": (-1, 1), "target_range": RANGE}
     return DPMACRegressor(**{**usual, **ranges, **more})
 

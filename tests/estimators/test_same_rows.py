@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpmac import DPMACClassifier
+from dpmac import DPMACClassifier, Machine
 from processes import together_run, values
 
 X = np.random.default_rng(0).normal(size=(240, 3))
@@ -15,7 +15,8 @@ Y = (X[:, 0] > 0).astype(int)
 def fitted(world, shown):
     mine = {"all": slice(None), "parts": slice(world.rank, None, world.size)}[shown]
     x = np.zeros_like(X) if shown == "alike" else X
-    model = DPMACClassifier((), epsilon=1.0, classes=[0, 1], feature_range=(-4, 4), epochs=1, world=world)
+    model = DPMACClassifier((), epsilon=1.0, classes=[0, 1], feature_range=(-4, 4), epochs=1)
+    model.machine = Machine(world=world)
     model.fit(x[mine], Y[mine])
     return model.plan_.n
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpmac import DPMACPCA, ArgumentError
+from dpmac import DPMACPCA, ArgumentError, Machine
 from dpmac.estimators.sharing import OWN, agree_on, all_classes, check_own_rows
 from dpmac.extensions.world import ALONE, WorldError
 from talking import talk
@@ -138,13 +138,16 @@ def test_classes_that_were_given_are_taken_as_they_are():
 
 
 @pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("name", ["epsilon", "delta", "total_epsilon", "max_rows", "n_components"])
+@pytest.mark.parametrize(
+    "name",
+    ["epsilon", "delta", "total_epsilon", "max_rows", "n_components", "machine__threads", "machine__micro_batch_size"],
+)
 def test_whoever_was_given_another_argument_stops_all(size, name):
     def work(world):
         model = DPMACPCA(2)
         agree_on(world, model)
         if world.rank == size - 1:
-            model.set_params(**{name: 0.25})
+            model.set_params(**{name: 7})
         agree_on(world, model)
 
     assert all(isinstance(one.error, WorldError) for one in talk(size, work))
@@ -152,8 +155,10 @@ def test_whoever_was_given_another_argument_stops_all(size, name):
 
 def test_what_a_process_may_have_of_its_own_is_not_compared():
     def work(world):
-        own = {name: f"{name} of {world.rank}" for name in OWN if name in DPMACPCA().get_params(deep=False)}
-        assert "ledger" in own
-        agree_on(world, DPMACPCA(2, **own))
+        assert set(DPMACPCA().get_params(deep=False)) >= OWN
+        own = {name: f"{name} of {world.rank}" for name in OWN - {"machine"}}
+        places = {"checkpoint": f"kept-{world.rank}", "scratch": f"scratch-{world.rank}", "memory": 1 + world.rank}
+        machine = Machine(device=f"cuda:{world.rank}", progress=world.leads, world=world, **places)
+        agree_on(world, DPMACPCA(2, machine=machine, **own))
 
     assert [one.error for one in talk(2, work)] == [None, None]

@@ -32,7 +32,7 @@ def pca(**more):
 
 
 def classifier(**more):
-    usual = {"epsilon": 2.0, "epochs": 2, "batch_size": 150, "progress": False, "classes": (0, 1), "calibrate": False}
+    usual = {"epsilon": 2.0, "epochs": 2, "batch_size": 150, "classes": (0, 1), "calibrate": False}
     return DPMACClassifier((), **{**usual, **more})
 
 
@@ -151,7 +151,7 @@ def test_and_one_ledger_is_enough(way):
     assert not [one for one in told if "another private estimator" in str(one.message)]
 
 
-AUTOENCODERS = [{"method": "closed-form"}, {"method": "gradient", "epochs": 1, "batch_size": 300, "progress": False}]
+AUTOENCODERS = [{"method": "closed-form"}, {"method": "gradient", "epochs": 1, "batch_size": 300}]
 
 
 @pytest.mark.parametrize("how", AUTOENCODERS, ids=lambda how: how["method"])
@@ -166,8 +166,8 @@ def test_every_estimator_looks_at_its_rows():
     for second in (
         DPMACPCA(1),
         DPMACAutoencoder(1, method="closed-form"),
-        DPMACAutoencoder(1, method="gradient", epochs=1, batch_size=300, progress=False),
-        DPMACRegressor((), target_range=(0, 1), epochs=1, batch_size=300, progress=False),
+        DPMACAutoencoder(1, method="gradient", epochs=1, batch_size=300),
+        DPMACRegressor((), target_range=(0, 1), epochs=1, batch_size=300),
     ):
         with pytest.warns(PrivacyWarning, match=ADDS_UP):
             second.set_params(ledger=ledger).fit(codes, Y)
@@ -188,7 +188,7 @@ def test_stacked_predictions_are_known_again():
         StackingClassifier([("a", first)], final_estimator=classifier(), cv="prefit").fit(X, Y)
     with pytest.warns(PrivacyWarning, match=ADDS_UP):
         classifier(ledger=Ledger()).fit(first.decision_function(X)[:, None], Y)
-    ranges = {"target_range": (0, 1), "epochs": 1, "batch_size": 300, "progress": False, "ledger": Ledger()}
+    ranges = {"target_range": (0, 1), "epochs": 1, "batch_size": 300, "ledger": Ledger()}
     predicted = DPMACRegressor((), **ranges).fit(X, Y).predict(X)
     with pytest.warns(PrivacyWarning, match=ADDS_UP):
         classifier(ledger=Ledger()).fit(np.column_stack([X, predicted]), Y)

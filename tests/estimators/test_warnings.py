@@ -36,7 +36,7 @@ X, Y = table()
 
 def model(**more):
     """Three batches of all rows: the accountant is quick then."""
-    usual = {"epsilon": 2.0, "epochs": STEPS, "batch_size": 60, "progress": False, "classes": (0, 1)}
+    usual = {"epsilon": 2.0, "epochs": STEPS, "batch_size": 60, "classes": (0, 1)}
     return DPMACClassifier((), **{**usual, **more})
 
 
@@ -67,7 +67,7 @@ def test_one_fit_is_silent_and_the_second_of_the_same_rows_is_not():
 def test_a_seed_spends_as_well_and_other_estimators_count_too():
     model(random_state=0).fit(X, Y)
     with pytest.warns(PrivacyWarning, match="2 times"):
-        DPMACRegressor((), epochs=1, batch_size=60, target_range=(0, 1), random_state=0, progress=False).fit(X, Y)
+        DPMACRegressor((), epochs=1, batch_size=60, target_range=(0, 1), random_state=0).fit(X, Y)
 
 
 @pytest.mark.usefixtures("silent")
@@ -200,7 +200,7 @@ def test_workers_without_a_ledger_warn_on_the_terminal():
     code = (
         "import numpy as np; from sklearn.model_selection import cross_val_score; from dpmac import DPMACClassifier\n"
         "X = np.random.RandomState(0).uniform(-1, 1, (60, 3)); y = (X[:, 0] > 0).astype(int)\n"
-        "cross_val_score(DPMACClassifier((), epochs=1, progress=False), X, y, cv=2, n_jobs=2)\n"
+        "cross_val_score(DPMACClassifier((), epochs=1), X, y, cv=2, n_jobs=2)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
     assert "PrivacyWarning: this private fit runs in a worker process" in done.stderr

@@ -176,7 +176,7 @@ def test_a_layer_in_another_network_brings_its_origin_and_its_file_has_it(tmp_pa
 
 # --- estimators -------------------------------------------------------------------------------------------------------
 
-FEW = {"epochs": 1, "batch_size": 120, "progress": False}
+FEW = {"epochs": 1, "batch_size": 120}
 ESTIMATORS = {
     "classifier": (lambda: dpmac.DPMACClassifier((), classes=(0, 1), **FEW), lambda m: m.network_),
     "regressor": (lambda: dpmac.DPMACRegressor((), target_range=(0, 1), **FEW), lambda m: m.network_),

@@ -206,7 +206,7 @@ def test_a_model_that_outlives_an_error_knows_what_shaped_it(problem):
 
 def test_an_estimators_network_knows_its_calibration_and_a_loaded_one_its_folder(tmp_path):
     people = load_table()
-    model = dpmac.DPMACClassifier(epsilon=2.0, schema=people.schema, random_state=0, epochs=1, progress=False)
+    model = dpmac.DPMACClassifier(epsilon=2.0, schema=people.schema, random_state=0, epochs=1)
     model.fit(people.train)
     assert len(model.network_.origin) == len(model.privacy_.ledger)
     model.save(tmp_path / "model")
@@ -241,7 +241,7 @@ def test_a_schema_whose_ranges_were_estimated_asks_for_their_ledger(tmp_path):
         with pytest.raises(ArgumentError, match=r"^schema=.*private rows have shaped it \(1 releases"):
             dpmac.DPMACPCA(1, schema=some, **fits).fit(table)
         with pytest.raises(ArgumentError, match=r"^schema="):
-            dpmac.DPMACAutoencoder(1, method="gradient", schema=some, progress=False, **fits).fit(table)
+            dpmac.DPMACAutoencoder(1, method="gradient", schema=some, **fits).fit(table)
     together = dpmac.DPMACPCA(1, schema=again, ledger=ledger, **fits).fit(table)
     assert [m.label for m in together.privacy_.ledger.mechanisms()] == ["ranges", "mean", "DP-PCA"]
     other = again.as_public("estimated on last year's patients")

@@ -93,7 +93,7 @@ def test_thresholds_know_their_releases_when_an_estimator_comes_back(tmp_path):
         PrivateRows(X, Y), lambda x, y: [OuterPart(y, x, True)], ["layer 1"], SystemNoise(), ledger
     )
     options = {"hidden_layer_sizes": (), "epsilon": 3.0, "epochs": 1, "calibrate": False, "bound": PerLayerClip(found)}
-    model = DPMACClassifier(**options, feature_range=(-4, 4), classes=(0, 1), progress=False, ledger=ledger)
+    model = DPMACClassifier(**options, feature_range=(-4, 4), classes=(0, 1), ledger=ledger)
     model.fit(X.numpy(), labels).save(tmp_path / "model")
     back = dpmac.load(tmp_path / "model")
     assert back.bound == model.bound

@@ -25,7 +25,7 @@ SCHEMA = Schema(
     target="weight",
     name="made-up people",
 )
-USUAL = {"epsilon": 2.0, "epochs": 3, "batch_size": 30, "progress": False}
+USUAL = {"epsilon": 2.0, "epochs": 3, "batch_size": 30}
 ASKED = ("predict", "predict_proba", "decision_function", "transform", "reconstruction_error")
 
 

@@ -25,7 +25,7 @@ COLUMNS = {
 DIED = Schema({**COLUMNS, "died": Category(["0", "1"])}, target="died", positive="1", name="people")
 WEIGHT = Schema({**COLUMNS, "weight": Number(40, 120)}, target="weight")
 LOW, HIGH = np.array([-1.0, -2.0, -1.5, -1.0]), np.array([1.0, 2.0, 1.5, 1.0 + 2**-30])
-GRADIENT = {"epochs": 2, "batch_size": ROWS, "progress": False, "epsilon": math.inf}
+GRADIENT = {"epochs": 2, "batch_size": ROWS, "epsilon": math.inf}
 PRIVATE = {**GRADIENT, "epsilon": 2.0}
 
 

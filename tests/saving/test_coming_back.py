@@ -112,10 +112,10 @@ def test_a_device_that_is_not_here_is_none_to_predict_on(tmp_path):
     """A model of a machine with a GPU is of use on one without."""
     model, x = made("bools")
     for other in ("cuda:63", "nonsense"):
-        moved = clone(model).set_params(device=other)
+        moved = clone(model).set_params(machine__device=other)
         vars(moved).update({name: value for name, value in vars(model).items() if name not in model.get_params()})
         again = dpmac.load(moved.save(tmp_path / other.replace(":", "")))
-        assert again.device == other
+        assert again.machine.device == other
         assert all_same(answers(again, x), answers(model, x))
 
 

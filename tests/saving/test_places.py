@@ -9,16 +9,19 @@ import pytest
 from saved_models import PRIVATE, all_same, answers, rows
 
 import dpmac
-from dpmac import DPMACClassifier, Ledger
+from dpmac import DPMACClassifier, Ledger, Machine
 from dpmac.report.page import write_report
 from dpmac.saving import export_torch
 from dpmac.saving.manifest import NAME, sealed
 from dpmac.training.checkpoint import Checkpoints
 
 WAYS = {
-    "paths": lambda home: {"ledger": home / "hospital.ledger", "checkpoint": home / "kept"},
-    "texts": lambda home: {"ledger": str(home / "hospital.ledger"), "checkpoint": str(home / "kept")},
-    "objects": lambda home: {"ledger": Ledger(home / "hospital.ledger"), "checkpoint": Checkpoints(home / "kept")},
+    "paths": lambda home: {"ledger": home / "hospital.ledger", "machine": Machine(checkpoint=home / "kept")},
+    "texts": lambda home: {"ledger": str(home / "hospital.ledger"), "machine": Machine(checkpoint=str(home / "kept"))},
+    "objects": lambda home: {
+        "ledger": Ledger(home / "hospital.ledger"),
+        "machine": Machine(checkpoint=Checkpoints(home / "kept"), scratch=home),
+    },
 }
 
 
@@ -38,7 +41,7 @@ def test_no_file_of_a_folder_names_a_place(way, tmp_path):
     manifest = json.loads((folder / NAME).read_text())
     assert manifest["arguments"]["ledger"] == {"ledger": None, "name": "hospital.ledger"}
     again = dpmac.load(folder)
-    assert (again.checkpoint, again.ledger.path) == (None, None)
+    assert (again.machine, again.ledger.path) == (Machine(), None)
     assert all_same(answers(again, x), answers(model, x))
 
 
@@ -53,6 +56,6 @@ def test_a_folder_cannot_name_a_file_of_the_machine_that_loads_it(given, tmp_pat
     manifest["arguments"] |= {"ledger": given, "checkpoint": given}
     (folder / NAME).write_bytes(sealed(manifest))
     again = dpmac.load(folder)
-    assert again.checkpoint is None
+    assert again.machine is None
     assert isinstance(again.ledger, Ledger)
     assert again.ledger.path is None

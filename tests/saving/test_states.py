@@ -7,15 +7,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from sklearn.preprocessing import FunctionTransformer
 
 import dpmac
-from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier
+from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, Machine
 from dpmac.checks import ArgumentError
+from dpmac.extensions.world import ALONE
 from dpmac.limits import NUMBERS, STEPS
 from dpmac.privacy import Ledger, Mechanism, Origin, Plan, origin_of
 from dpmac.saving import states
-from dpmac.saving.states import arguments_from, arguments_of, plain_state, plan_from
+from dpmac.saving.arguments import arguments_from, arguments_of
+from dpmac.saving.states import plain_state, plan_from
 
 OLD = Path(__file__).parent / "written_by_0_2"
 
@@ -82,10 +85,12 @@ def test_a_plan_comes_back_with_what_was_paid_before_it():
 
 
 def test_arguments_are_the_constructors_own_and_places_are_names_alone(tmp_path):
-    model = DPMACClassifier(loss=FunctionTransformer(), checkpoint=tmp_path / "kept", ledger=str(tmp_path / "book"))
+    machine = Machine(device=torch.device("cpu"), checkpoint=tmp_path / "kept", scratch=tmp_path, world=ALONE)
+    model = DPMACClassifier(loss=FunctionTransformer(), machine=machine, ledger=str(tmp_path / "book"))
     found = arguments_of(model)
-    assert set(found) == set(model.get_params(deep=False)) - {"world"}
-    assert found["checkpoint"] == {"own": "kept"}
+    kept = {"device", "micro_batch_size", "threads", "memory", "progress"}
+    assert set(found) == set(model.get_params(deep=False)) - {"machine"} | kept
+    assert found["device"] == "cpu"
     assert found["ledger"] == {"ledger": None, "name": "book"}
     assert str(tmp_path) not in repr(found)
     with pytest.raises(ValueError, match="has no argument 'sigma'"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpmac import DPMACClassifier, DPMACRegressor
+from dpmac import DPMACClassifier, DPMACRegressor, Machine
 from dpmac.methods import calibration
 from dpmac.privacy import Ledger
 from dpmac.training.checkpoint import Checkpoints
@@ -20,7 +20,7 @@ class Killed(BaseException):
 def fitted(tmp_path, seed, monkeypatch=None, after=None, when="kept"):
     """A fit on the disk; with ``after`` one that dies when so many rounds are ``kept``, or ``released`` and lost."""
     settings = {**SETTINGS, "epochs": 1, "random_state": seed, "classes": [0, 1]}
-    kept = {"ledger": tmp_path / "ledger", "checkpoint": Checkpoints(tmp_path / "kept", keep=True)}
+    kept = {"ledger": tmp_path / "ledger", "machine": Machine(checkpoint=Checkpoints(tmp_path / "kept", keep=True))}
     model = DPMACClassifier(**settings, **kept)
     x, y = rows(2000)
     if monkeypatch is None:
@@ -95,7 +95,7 @@ def test_a_calibration_of_which_nothing_is_known_is_left_out(tmp_path, monkeypat
 
 def test_the_residuals_of_a_regressor_are_kept(tmp_path):
     x, y = rows()
-    kept = {"ledger": tmp_path / "ledger", "checkpoint": Checkpoints(tmp_path / "kept", keep=True)}
+    kept = {"ledger": tmp_path / "ledger", "machine": Machine(checkpoint=Checkpoints(tmp_path / "kept", keep=True))}
     settings = {**SETTINGS, "epochs": 1, "random_state": None, "target_range": (0, 1)}
     first = DPMACRegressor(**settings, **kept).fit(x, y)
     again = DPMACRegressor(**settings, **kept).fit(x, y)

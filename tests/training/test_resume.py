@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from conftest import make_problem
-from dpmac import DPMACClassifier, DPMACRegressor
+from dpmac import DPMACClassifier, DPMACRegressor, Machine
 from dpmac.bounds.adaptive import AdaptiveQuantile
 from dpmac.checks import ArgumentError
 from dpmac.mac import Averaged, ConjugateGradient, OptimizerStep, SecondOrder, cosine
@@ -155,7 +155,7 @@ def test_an_estimator_that_was_interrupted_goes_on(tmp_path, kind, monkeypatch):
     x, y = rows()
     more = {"target_range": (0, 1)} if kind is DPMACRegressor else {"classes": [0, 1]}
     whole = kind(**SETTINGS, **more).fit(x, y)
-    kept = {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "kept"}
+    kept = {"ledger": tmp_path / "ledger", "machine": Machine(checkpoint=tmp_path / "kept")}
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "on_step", None)
         original = Trainer._step
@@ -182,9 +182,9 @@ def test_a_checkpoint_needs_a_ledger_on_the_disk(tmp_path):
     x, y = rows()
     for ledger in (None, Ledger()):
         with pytest.raises(ArgumentError, match="needs a ledger on the disk"):
-            DPMACClassifier(**SETTINGS, ledger=ledger, checkpoint=tmp_path / "kept").fit(x, y)
+            DPMACClassifier(**SETTINGS, ledger=ledger, machine=Machine(checkpoint=tmp_path / "kept")).fit(x, y)
     with pytest.raises(ArgumentError, match="checkpoint=3"):
-        DPMACClassifier(**SETTINGS, ledger=tmp_path / "ledger", checkpoint=3).fit(x, y)
+        Machine(checkpoint=3)
 
 
 def test_an_interruption_after_the_training_hands_the_ledger_over_and_is_not_paid_twice(tmp_path, monkeypatch):
@@ -192,7 +192,7 @@ def test_an_interruption_after_the_training_hands_the_ledger_over_and_is_not_pai
 
     x, y = rows(2000)
     settings = {**SETTINGS, "epochs": 1}
-    kept = {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "kept"}
+    kept = {"ledger": tmp_path / "ledger", "machine": Machine(checkpoint=tmp_path / "kept")}
     original = Calibration.fit
 
     def killed(self, *arguments, **more):
@@ -214,13 +214,14 @@ CHILD = """
 import sys
 import numpy as np
 from tests.training.test_resume import SETTINGS, rows
-from dpmac import DPMACClassifier
+from dpmac import DPMACClassifier, Machine
 from dpmac.training.checkpoint import Checkpoints
 x, y = rows()
 where, keep = sys.argv[1], Checkpoints(sys.argv[1] + "/kept", 0.05, keep=True)
 print("ready", flush=True)
 settings = {**SETTINGS, "epochs": 100}
-model = DPMACClassifier(**settings, classes=[0, 1], ledger=where + "/ledger", checkpoint=keep).fit(x, y)
+model = DPMACClassifier(**settings, classes=[0, 1], ledger=where + "/ledger", machine=Machine(checkpoint=keep))
+model.fit(x, y)
 np.save(where + "/found.npy", model.decision_function(x))
 """
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dpmac import DPMACPCA, DPMACClassifier
+from dpmac import DPMACPCA, DPMACClassifier, Machine
 from dpmac.checks import ArgumentError
 from dpmac.privacy import Ledger
 from dpmac.randomness import SystemNoise
@@ -45,9 +45,9 @@ def releases(monkeypatch):
 def fit(folder, name, seed, **more):
     x, y = rows()
     settings = {"epsilon": 2.0, "delta": 1e-4, "classes": [0, 1], "calibrate": False, "feature_range": (-1, 1)}
-    kept = Checkpoints(folder / name, 0.0)
+    machine = Machine(checkpoint=Checkpoints(folder / name, 0.0))
     model = DPMACClassifier(
-        (), **settings, **more, ledger=folder / "ledger", random_state=seed, checkpoint=kept, epochs=4, batch_size=40
+        (), **settings, **more, ledger=folder / "ledger", random_state=seed, machine=machine, epochs=4, batch_size=40
     )
     return model.fit(x, y)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpmac import DPMACClassifier
+from dpmac import DPMACClassifier, Machine
 from dpmac.checks import ArgumentError
 from dpmac.training import threads
 from dpmac.training.threads import SMALL, step_work, threads_for, using
@@ -58,8 +58,8 @@ def test_a_fit_takes_what_it_is_told(monkeypatch):
     seen = []
     monkeypatch.setattr(torch, "set_num_threads", seen.append)
     x = np.linspace(-1, 1, 64).reshape(-1, 1)
-    DPMACClassifier(threads=3, epochs=1, random_state=0, progress=False).fit(x, x[:, 0] > 0)
+    DPMACClassifier(machine=Machine(threads=3), epochs=1, random_state=0).fit(x, x[:, 0] > 0)
     assert seen[0] == 3
     assert seen[-1] == torch.get_num_threads()
     with pytest.raises(ArgumentError, match="threads=0: give a number of threads"):
-        DPMACClassifier(threads=0, epochs=1).fit(x, x[:, 0] > 0)
+        Machine(threads=0)

@@ -75,12 +75,13 @@ def demo(
     from dpmac.cli import demo_digits, demo_people
     from dpmac.cli.places import check_text, tried_folder
     from dpmac.cli.scores import keep
+    from dpmac.estimators import Machine
     from dpmac.report.page import write_report
     from dpmac.training.run import new_folder
 
     torch.set_num_threads(1)  # batches this small gain nothing from a second one, and lose much where cores are shared
     console = Console()
-    settings = {"delta": delta, "epochs": epochs, "random_state": seed, "progress": True}
+    settings = {"delta": delta, "epochs": epochs, "random_state": seed, "machine": Machine(progress=True)}
     show = demo_people.show if data is Data.ADULT else demo_digits.show
     check_text("--out", str(out))
     with tried_folder(new_folder(out, "demo")):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpmac.extensions.world import World
     from dpmac.privacy import Ledger
     from dpmac.tables import Schema
     from dpmac.training.checkpoint import Checkpoints
@@ -137,9 +138,9 @@ class Job:
         """What ``rows`` counts."""
         return "rows" if self.groups is None else "persons"
 
-    def estimator(self, ledger: Ledger, checkpoint: Checkpoints | None) -> Any:
+    def estimator(self, ledger: Ledger, checkpoint: Checkpoints | None, world: World | None = None) -> Any:
         """The estimator that the schema's target asks for: classifier, regressor, or autoencoder without one."""
-        from dpmac.estimators import DPMACAutoencoder, DPMACClassifier, DPMACRegressor
+        from dpmac.estimators import DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Machine
 
         schema = self.read_schema()
         kinds: dict[str | None, Any] = {"classification": DPMACClassifier, "regression": DPMACRegressor}
@@ -154,9 +155,7 @@ class Job:
             ledger=ledger,
             total_epsilon=self.total_epsilon,
             random_state=self.seed,
-            threads=self.threads,
-            progress=False,
-            checkpoint=checkpoint,
+            machine=Machine(threads=self.threads, progress=False, checkpoint=checkpoint, world=world),
         )
 
 

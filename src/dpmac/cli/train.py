@@ -233,7 +233,7 @@ def check_kept(job: Job) -> None:
     """Raise unless all that a finished run keeps of what was asked can be written: tried, and thrown away."""
     from dpmac.cli.places import LONGEST, check_text
     from dpmac.privacy import Ledger
-    from dpmac.saving.states import arguments_of
+    from dpmac.saving.arguments import arguments_of
 
     for option, text in (("--name", job.name), ("--purpose", job.purpose), ("--data-set", job.data_set)):
         check_text(option, text, LONGEST)

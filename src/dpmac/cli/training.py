@@ -47,8 +47,7 @@ def follow(job: Job, folder: Path, table: Any, public: Any, world: World) -> Non
     from dpmac.privacy import Ledger
     from dpmac.training.checkpoint import Checkpoints
 
-    estimator = job.estimator(Ledger(), Checkpoints(folder / CHECKPOINT, keep=True))
-    estimator.world = world
+    estimator = job.estimator(Ledger(), Checkpoints(folder / CHECKPOINT, keep=True), world)
     with _interrupts_between_steps(lambda: not hasattr(estimator, "run_")):
         _fit(estimator, rows_of(world, table, job), public, job)
 
@@ -61,8 +60,7 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
     ledger = Ledger.at(path, job.data_set)
     checkpoints = Checkpoints(folder / CHECKPOINT, keep=True)  # until the model is safe
     fresh = not checkpoints.path.exists()
-    estimator = job.estimator(ledger, checkpoints)
-    estimator.world = world
+    estimator = job.estimator(ledger, checkpoints, world)
     watch = Watch(ledger, job.before, steps_of(job), delta_of(job))
     try:
         with _interrupts_between_steps(watch.may_stop), ledger.noting(purpose=job.purpose, model=job.name):
@@ -93,7 +91,6 @@ def _saved(estimator: Any, folder: Path) -> Path:
     """Where the model was written: the folder that was asked for, or another one if that fails; it is paid for."""
     from dpmac.saving import save
 
-    estimator.checkpoint = None  # whoever loads the model has no use for this run's
     try:
         return save(estimator, folder)
     except (OSError, ValueError) as error:  # a full disk; somebody's files in the folder

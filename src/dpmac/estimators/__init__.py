@@ -5,6 +5,7 @@ from dpmac.estimators.autoencoder import DPMACAutoencoder
 from dpmac.estimators.base import PrivateEstimator
 from dpmac.estimators.classifier import DPMACClassifier
 from dpmac.estimators.guarantee import Privacy
+from dpmac.estimators.machine import Machine
 from dpmac.estimators.pca import DPMACPCA
 from dpmac.estimators.regressor import DPMACRegressor
 from dpmac.estimators.rows import OnRows
@@ -18,6 +19,7 @@ __all__ = [
     "DPMACAutoencoder",
     "DPMACClassifier",
     "DPMACRegressor",
+    "Machine",
     "Privacy",
     "PrivacyWarning",
     "PrivateEstimator",

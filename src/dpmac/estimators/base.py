@@ -1,4 +1,4 @@
-"""What every private estimator shares: its arguments, the way from rows to a fitted model, and what it says of itself.
+"""What every estimator shares that trains a network: the way from rows to a fitted model, and what it says of itself.
 
 A new estimator is one file: a class on :class:`PrivateEstimator` that turns its targets into rows of numbers, calls
 :meth:`PrivateEstimator._train` with a loss, and reads its predictions off :meth:`PrivateEstimator._outputs`.
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,21 +20,19 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, chosen, integer
+from dpmac.estimators.arguments import TrainingArguments
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.rows import Array, Given, OnRows
 from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.extensions.outputs import remember
-from dpmac.extensions.persons import USUAL
 from dpmac.extensions.provenance import check_origin
-from dpmac.extensions.world import World
-from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, ZStep, cosine
+from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, cosine
 from dpmac.methods import Gradients
 from dpmac.nets import Activation, DenseNetwork, Loss, Network
-from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Origin, Plan, PrivateRows, Unbounded
+from dpmac.privacy import BOUNDS, JointClip, Ledger, Mechanism, Origin, Plan, PrivateRows, Unbounded
 from dpmac.privacy.door import MAX_ROWS
 from dpmac.randomness import NoiseSource, noise_source
-from dpmac.tables import Schema
 from dpmac.training import Run, Trainer
 from dpmac.training.afterwards import Afterwards
 from dpmac.training.checkpoint import Checkpoints
@@ -51,60 +48,11 @@ __all__ = ["Array", "PrivateEstimator"]
 _BLOCK = 8192  # rows that are predicted at a time
 
 
-class PrivateEstimator(OnRows):
-    """The arguments that all private estimators have; they are only stored here, and looked at by ``fit``.
-
-    What is left at None follows from public numbers by one rule, :mod:`dpmac.training.defaults`.
-    """
+class PrivateEstimator(TrainingArguments, OnRows):
+    """An estimator that trains a network. What is left at None follows from public numbers by one rule,
+    :mod:`dpmac.training.defaults`."""
 
     _regression = False
-
-    def __init__(
-        self,
-        hidden_layer_sizes: Sequence[int] | Literal["auto"] = "auto",
-        *,
-        epsilon: float = 2.0,
-        delta: float | None = None,
-        schema: Schema | Mapping[str, Any] | None = None,
-        feature_range: tuple[Any, Any] | None = None,
-        max_rows: int = USUAL,
-        batch_size: float | None = None,
-        epochs: float | None = None,
-        activation: str | Activation | None = None,
-        learning_rate: float | None = None,
-        z_step: str | ZStep = "fixed",
-        bound: str | Bound | None = None,
-        ledger: Ledger | str | Path | None = None,
-        total_epsilon: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        device: str = "cpu",
-        micro_batch_size: int | None = None,
-        threads: int | None = None,
-        progress: bool | Literal["auto"] = "auto",
-        checkpoint: Checkpoints | str | Path | None = None,
-        world: World | None = None,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.feature_range = feature_range
-        self.max_rows = max_rows
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.activation = activation
-        self.learning_rate = learning_rate
-        self.z_step = z_step
-        self.bound = bound
-        self.ledger = ledger
-        self.total_epsilon = total_epsilon
-        self.random_state = random_state
-        self.device = device
-        self.micro_batch_size = micro_batch_size
-        self.threads = threads
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.world = world
 
     def _train(
         self,
@@ -121,7 +69,7 @@ class PrivateEstimator(OnRows):
         ``after`` is what the estimator will release when the training is done, from the same budget; it is handed the
         table and the source for that.
         """
-        x, ledger = given.x, books(self._world, self.ledger)
+        x, ledger, machine = given.x, books(self._world, self.ledger), self._machine
         ledger.check_unit(given.unit)
         if after and given.spots > MAX_ROWS:  # said now, and not when the training is paid for
             fix = f"what is released after the training takes {MAX_ROWS:,} at most: leave it out, or lower max_rows"
@@ -154,16 +102,16 @@ class PrivateEstimator(OnRows):
         if front is None and plan.noise_multiplier and self._world.leads:
             warn_of_scales(given.few)
         shared = self.ledger is not None or not self._world.leads
-        threads = self.threads
+        threads = machine.threads
         if threads is None:  # as many everywhere: solvers round by how many there are
             threads = self._world.leaders(threads_for(step_work(network.sizes, plan.batch_size)))
         with (
             using(threads),
-            progress_bar("training", self.progress if self._world.leads else False) as on_step,
+            progress_bar("training", machine.progress if self._world.leads else False) as on_step,
             counted(given.few, self.epsilon, ledger, shared),
         ):
             trainer = Trainer(
-                network.to(self._device()),
+                network.to(machine.available_device()),
                 loss,
                 plan,
                 zstep=zstep,
@@ -172,7 +120,7 @@ class PrivateEstimator(OnRows):
                 source=source,
                 expansion=Gradients(),
                 front=front,
-                micro_batch=self.micro_batch_size,
+                micro_batch=machine.micro_batch_size,
                 evaluate=evaluate,
                 on_step=on_step,
                 notes=(*notes, *before.notes),
@@ -189,15 +137,16 @@ class PrivateEstimator(OnRows):
         return table.to(self.network_.device), source
 
     def _checkpoints(self, ledger: Ledger) -> Checkpoints | None:
-        self._world.agree("whether there is a checkpoint", self.checkpoint is not None)
-        if self.checkpoint is not None and self._world.leaders(ledger.path is None):
-            fix = "a training that can be gone on with needs a ledger on the disk: give ledger='a/path'"
-            raise ArgumentError("checkpoint", self.checkpoint, fix)
-        return checkpoints_for(self._world, self.checkpoint)
+        checkpoint = self._machine.checkpoint
+        self._world.agree("whether there is a checkpoint", checkpoint is not None)
+        if checkpoint is not None and self._world.leaders(ledger.path is None):
+            fix = "a training that can be resumed needs a ledger on the disk: give ledger='a/path'"
+            raise ArgumentError("checkpoint", checkpoint, fix)
+        return checkpoints_for(self._world, checkpoint)
 
     def _written_here(self) -> Checkpoints | None:
         """The checkpoints that this process writes."""
-        return Checkpoints.at(self.checkpoint) if self._world.leads else None
+        return Checkpoints.at(self._machine.checkpoint) if self._world.leads else None
 
     @contextmanager
     def _afterwards(self, what: str) -> Iterator[Afterwards]:

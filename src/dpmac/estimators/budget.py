@@ -1,4 +1,4 @@
-"""What every private estimator does with its budget before any of it is spent: epsilon, delta, total, seed, device."""
+"""What every private estimator does with its budget before any of it is spent: epsilon, delta, total, seed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import functools
 import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import torch
-from sklearn.base import BaseEstimator
 
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.estimators.arguments import Arguments
 from dpmac.estimators.sharing import agree_on
 from dpmac.extensions.world import ALONE, World
 from dpmac.planning.plan import check_delta
@@ -39,29 +37,20 @@ def alone_with_ledger(fit: Fit) -> Fit:
     return cast("Fit", fitted)
 
 
-class Budgeted(BaseEstimator):
-    """An estimator that has a budget; its arguments are stored by the class on it, and looked at by ``fit``."""
-
-    epsilon: float
-    delta: float | None
-    ledger: Ledger | str | Path | None
-    total_epsilon: float | None
-    random_state: int | np.random.RandomState | None
-    device: str
-    world: World | None
+class Budgeted(Arguments):
+    """An estimator that has a budget."""
 
     @property
     def _world(self) -> World:
         """The processes that fit together."""
-        return ALONE if self.world is None else self.world
+        world = self._machine.world
+        return ALONE if world is None else world
 
     def _check_budget(self) -> None:
         number("epsilon", self.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
         if self.total_epsilon is not None:
             fix = "give what the ledger may hold in all, a number above 0, or None"
             number("total_epsilon", self.total_epsilon, fix, low=5e-324)
-        if not hasattr(self._world, "released"):
-            raise ArgumentError("world", self.world, "give what dpmac.training.together() gives, or None")
         agree_on(self._world, self)
 
     def _delta(self, n: int) -> float:
@@ -79,13 +68,6 @@ class Budgeted(BaseEstimator):
             spent = ledger.epsilon(delta)
             fix = f"the ledger holds {spent:.4g} already, and with this fit it would hold {whole:.4g}: lower epsilon"
             raise ArgumentError("total_epsilon", self.total_epsilon, fix)
-
-    def _device(self) -> torch.device:
-        try:
-            torch.zeros(1, device=self.device).cpu()
-            return torch.device(self.device)
-        except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:  # Assertion: no CUDA
-            raise ArgumentError("device", self.device, f"{str(error).splitlines()[0]}: use 'cpu'") from None
 
     def _seed(self) -> int | None:
         seed: int | None = None

@@ -65,7 +65,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
         of all of it, so that a part p must be released at s / sqrt(p). Nothing is spent before all has been checked.
         """
         x = given.x
-        delta, device, front = self._delta(given.n), self._device(), self._front(x.shape[1])
+        delta, device, front = self._delta(given.n), self._machine.available_device(), self._front(x.shape[1])
         sigma = _least_noise(shares, float(self.epsilon), delta) if math.isfinite(self.epsilon) else 0.0
         ledger, source = books(self._world, self.ledger), noise_source(self._seed())
         ledger.check_unit(given.unit)

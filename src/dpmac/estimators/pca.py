@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.estimators.arguments import estimator
 from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.coder import ENDLESS, MEAN, Coder
-from dpmac.extensions.persons import USUAL
-from dpmac.extensions.world import World
 from dpmac.methods import DPPCA, DPMean, ReleasedMean, ReleasedPCA
 from dpmac.privacy import Ledger, Origin, PrivateRows
 from dpmac.randomness import NoiseSource
-from dpmac.tables import Schema
 
 RADIUS = 1.25  # of the rows' spread: beyond it they are pulled back
 SHARES = (("mean", MEAN), ("DP-PCA", 1.0 - MEAN))
 
 
+@estimator
 class DPMACPCA(Coder):
     """Differentially private principal components, about a private mean.
 
@@ -36,15 +33,11 @@ class DPMACPCA(Coder):
     Parameters
     ----------
     n_components : directions to keep; None keeps 8, or as many as there are inputs.
-    epsilon : the budget; ``float("inf")`` gives the exact components, and the statement then says "not private".
-    delta : must be below 1/n; None takes a power of ten, at most 1e-5 and a tenth of 1/n.
-    schema : what is publicly known of a table's columns; rows are then tables, encoded on the private way (a number
-        as one input in [-1, 1] and, if its range is wide, another of its logarithm; a category one-hot).
-    feature_range : for arrays, ``(low, high)``, numbers or one per feature, public: mapped to [-1, 1] and clipped.
-        Without it features should lie within [-1, 1].
-    max_rows : rows that a person brings to a release, at most, where ``fit`` is given ``groups``; they are averaged.
     normalise : give every row the same say, however far from the mean; otherwise far rows have more, up to a limit.
-    ledger, total_epsilon, random_state, device, world : as of :class:`DPMACClassifier`.
+    others : those of :class:`~dpmac.estimators.arguments.Arguments`. Arrays without a ``feature_range`` should lie
+        within [-1, 1]. With a schema a number is one input in [-1, 1] (and, if its range is wide, another of its
+        logarithm), a category is one-hot. Nothing is trained, so ``micro_batch_size``, ``threads`` and ``checkpoint``
+        of the machine are not used.
 
     Attributes
     ----------
@@ -54,34 +47,8 @@ class DPMACPCA(Coder):
     :class:`~dpmac.methods.ReleasedPCA`); privacy_.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        epsilon: float = 2.0,
-        delta: float | None = None,
-        schema: Schema | Mapping[str, Any] | None = None,
-        feature_range: tuple[Any, Any] | None = None,
-        max_rows: int = USUAL,
-        normalise: bool = False,
-        ledger: Ledger | str | Path | None = None,
-        total_epsilon: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        device: str = "cpu",
-        world: World | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.feature_range = feature_range
-        self.max_rows = max_rows
-        self.normalise = normalise
-        self.ledger = ledger
-        self.total_epsilon = total_epsilon
-        self.random_state = random_state
-        self.device = device
-        self.world = world
+    n_components: int | None = field(default=None, kw_only=False)
+    normalise: bool = False
 
     @alone_with_ledger
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACPCA:  # noqa: ARG002 - scikit-learn's signature

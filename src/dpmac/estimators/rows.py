@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -87,9 +87,6 @@ class Given:
 class OnRows(Budgeted):
     """An estimator of tables with a ``schema``, or of arrays with (or without) a ``feature_range``."""
 
-    schema: Schema | Mapping[str, Any] | None
-    feature_range: tuple[Any, Any] | None
-    max_rows: int
     front_: Front | None
     privacy_: Privacy
     _bins = 12  # pieces of a numeric code
@@ -147,6 +144,7 @@ class OnRows(Budgeted):
         if files is None:
             return None
         self._check_budget()
+        files = files.within(self._machine.memory, self._machine.scratch)
         if self._encoder() is None:
             fix = "rows in files need a schema: what is publicly known of their columns (dpmac.tables.Schema)"
             raise ArgumentError("schema", None, fix)
@@ -171,8 +169,8 @@ class OnRows(Budgeted):
         self.n_features_in_, self.feature_names_in_ = encoder.n_features_in_, encoder.feature_names_in_
         reader = Reader(encoder.schema.features, None if targets is None else encoder.schema.target, targets)
         beside = 2 * self._made * encoder.n_features_out if groups is None else 0
-        few, own = Few(files.n), cast("bool | Literal['auto']", getattr(self, "progress", "auto"))
-        show = own if files.progress is None else files.progress
+        few = Few(files.n)
+        show = self._machine.progress if files.progress is None else files.progress
         with progress_bar("reading", show, "rows", patience=2.0) as on_rows:
             read = files.read(reader, ids=name, beside=beside, on_rows=on_rows, seen=few.add)
         rows = read.rows

@@ -21,8 +21,9 @@ from dpmac.extensions.world import World
 from dpmac.training.following import agreed
 
 Array = np.ndarray[Any, Any]
-OWN = {"world", "ledger", "checkpoint", "progress", "device", "random_state"}
+OWN = {"machine", "ledger", "random_state"}
 """Arguments that a process may have of its own: the leader's ledger, checkpoint and seed are those that count."""
+SAME = ("micro_batch_size", "threads")  # of the machine: sums are rounded by how many numbers are added at a time
 _SHOWN = 256  # rows that a process' part is known by
 
 
@@ -30,6 +31,7 @@ def agree_on(world: World, estimator: Any) -> None:
     """Raise in every process unless all were given the same arguments."""
     if world.size > 1:
         given = {name: value for name, value in estimator.get_params(deep=False).items() if name not in OWN}
+        given |= {name: getattr(estimator._machine, name) for name in SAME}
         agreed(world, {"the estimator": type(estimator).__name__, **given})
 
 

@@ -15,10 +15,10 @@ from dpmac.files import write_new
 from dpmac.limits import check_values
 from dpmac.nets import Activation
 from dpmac.privacy import Ledger, Plan
+from dpmac.saving.arguments import arguments_of
 from dpmac.saving.card import card
 from dpmac.saving.manifest import FORMAT, NAME, check_files, digest_of, read_json, read_manifest, reading, sealed
 from dpmac.saving.states import (
-    arguments_of,
     check_whole,
     history_from,
     history_of,
@@ -48,8 +48,8 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     The folder is there whole or not at all. One that exists must be empty, but for ``job.json`` and ``checkpoint...``
     of a running train. ``extra``, plain values for JSON, goes into ``result.json``. What is written is public or was
     released. A seed (``random_state``) is kept as well, and the model card then warns of it; an argument that is an
-    object of your own, or the path of a ledger or a checkpoint, is kept by its name alone, and an activation of your
-    own must be handed to :func:`load`.
+    object of your own, or the path of a ledger, is kept by its name alone, and an activation of your own must be handed
+    to :func:`load`. Of the :class:`dpmac.Machine` its processes and the places of files are not kept.
     """
     check_whole(estimator)
     where = Path(folder).absolute()

@@ -23,6 +23,7 @@ from dpmac.methods.pca import ReleasedPCA
 from dpmac.nets import Activation, Network
 from dpmac.nets.fronts import Front, load_front, save_front
 from dpmac.privacy import Ledger, Mechanism, Origin, Plan
+from dpmac.saving.arguments import arguments_from
 from dpmac.saving.closed_form import load_closed_form, moved, moved_pca, save_closed_form
 from dpmac.saving.manifest import reading
 from dpmac.saving.plain import OwnObjectError, packed, unpacked
@@ -119,27 +120,6 @@ def plain_state(estimator: OnRows) -> dict[str, Any]:
     return {**found, "delta": estimator.privacy_.delta, "notes": list(estimator.privacy_.notes)}
 
 
-def arguments_of(estimator: OnRows) -> dict[str, Any]:
-    """The constructor's arguments in plain values. An object of the user's own is kept by its name alone, and so are
-    the places of files: where they lie on the holder's machine is nobody's business."""
-    found: dict[str, Any] = {}
-    for name, value in estimator.get_params(deep=False).items():
-        if name == "world":
-            continue  # of the processes that have fitted it
-        place = value.path if isinstance(value, Ledger) else value
-        if name == "ledger" and value is not None:
-            found[name] = {"ledger": None, **({} if place is None else {"name": Path(place).name})}
-            continue
-        if name == "checkpoint" and isinstance(value, str | Path):
-            found[name] = {"own": Path(value).name}
-            continue
-        try:
-            found[name] = packed(value)
-        except OwnObjectError as error:
-            found[name] = {"own": str(error)}
-    return found
-
-
 def write_model(estimator: Any, folder: Path) -> None:
     """The weights, and the front if there is one."""
     if isinstance(estimator, DPMACPCA):
@@ -185,34 +165,6 @@ def plan_from(raw: Mapping[str, Any]) -> Plan:
     if raw["steps"] > STEPS:
         raise ValueError(f"{raw['steps']:,} steps, and {STEPS:,} are the most")
     return Plan(**{name: raw[name] for name in names}, before=before)
-
-
-def arguments_from(kind: type[OnRows], raw: Mapping[str, Any], ledger: Ledger, own: Sequence[Activation]) -> Any:
-    """The constructor's arguments; one that was kept by its name alone is a text, which ``fit`` will ask to replace.
-
-    A ledger comes back as the folder's own copy, which refuses to record anything: whoever fits again names the file
-    of the ledger to go on with. A path in a folder is never taken for one of this machine, whoever wrote it there.
-    """
-    unknown = sorted(set(raw) - set(kind._get_param_names()))
-    if unknown:
-        raise ValueError(f"{kind.__name__} has no argument {unknown[0]!r} in this version")
-    named = {act.name: act for act in own}
-    found: dict[str, Any] = {}
-    for name, value in raw.items():
-        match name, value:
-            case "ledger", None:
-                found[name] = None
-            case "ledger", _:  # a name beside None; version 0.2 wrote the path
-                found[name] = ledger
-            case "checkpoint", _:
-                found[name] = None  # it was this run's, on another machine
-            case "random_state", {"own": str()}:
-                found[name] = None
-            case _, {"own": str(text)}:
-                found[name] = text
-            case _:
-                found[name] = unpacked(value, named)
-    return found
 
 
 def restored(
@@ -295,6 +247,6 @@ def _told(front: Front | None, known: Origin, said: Origin) -> Front | None:
 
 def _device_of(estimator: Any) -> Any:
     try:
-        return estimator._device()
+        return estimator._machine.available_device()
     except ArgumentError:
         return "cpu"

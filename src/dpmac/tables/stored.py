@@ -36,28 +36,33 @@ class Files(Mapping[str, list[Any]]):
     are columns) or of a CSV file, or a ``pyarrow.dataset.Dataset``. Nothing but their heads is read here.
 
     An estimator reads all rows once, and checks them. Then it keeps them in memory, if they take no more than
-    ``memory`` bytes there; else in a file without a name in the folder ``scratch`` ("auto": the system's temporary
-    one), which is gone when the fit ends. With ``scratch=None`` nothing is written: of every sample the row groups that
-    it touches are read again, which takes Parquet files, and time. What is learned is the same, bit for bit.
+    ``memory`` bytes there (None: 1 GiB); else in a file without a name in the folder ``scratch`` ("auto": the system's
+    temporary one), which is gone when the fit ends. With ``scratch=None`` nothing is written: of every sample the row
+    groups that it touches are read again, which takes Parquet files, and time. What is learned is the same, bit for
+    bit. ``progress`` is whether a bar is shown while all rows are read, "auto" on a terminal. What is left at its
+    default is as the :class:`dpmac.Machine` of the estimator says.
 
-    As a mapping it reads a whole column into memory, as :func:`dpmac.tables.files.read_table` has it. ``progress`` is
-    whether a bar is shown while all rows are read, "auto" on a terminal; None leaves it to the estimator.
+    As a mapping it reads a whole column into memory, as :func:`dpmac.tables.files.read_table` has it.
     """
 
     def __init__(
         self,
         source: Any,
         *,
-        memory: int = MEMORY,
+        memory: int | None = None,
         scratch: str | Path | Literal["auto"] | None = "auto",
         progress: bool | Literal["auto"] | None = None,
     ) -> None:
-        self.memory = integer("memory", memory, "give the bytes that rows may take in memory, from 1 on")
-        self.scratch, self.progress = scratch, progress
+        if memory is not None:
+            integer("memory", memory, "give the bytes that rows may take in memory, from 1 on")
+        self.memory, self.scratch, self.progress = memory, scratch, progress
         self._source = source_of(source)
         self._names = self._source.names
         self._window: tuple[int, int] | None = None
-        if scratch is None and self._source.groups is None:
+        self._check_scratch()
+
+    def _check_scratch(self) -> None:
+        if self.scratch is None and self._source.groups is None:
             fix = "its rows cannot be read by number: rewrite it as Parquet with row groups, or give a scratch folder"
             raise ArgumentError("scratch", None, f"{self._source.what}: {fix}")
 
@@ -87,6 +92,14 @@ class Files(Mapping[str, list[Any]]):
         fewer = copy.copy(self)
         fewer._names = list(names)
         return fewer
+
+    def within(self, memory: int, scratch: str | Path | None) -> Files:
+        """The same table, read with these where it was left to whoever reads it."""
+        same = copy.copy(self)
+        same.memory = memory if self.memory is None else self.memory
+        same.scratch = scratch if self.scratch == "auto" else self.scratch
+        same._check_scratch()
+        return same
 
     def batches(self, names: Sequence[str], rows: int = ROWS) -> Iterator[Cells]:
         """The cells of these columns, at most ``rows`` rows at a time, in order: arrow arrays, or lists."""
@@ -173,8 +186,9 @@ class Files(Mapping[str, list[Any]]):
 
     def _keeper(self, reader: Reader, block: Block, beside: int) -> Keeper:
         row = sum(column[:1].nbytes for column in block)
-        if self.n * row <= self.memory:
-            return InMemory(self.n, block, whole=self.n * (row + beside) <= self.memory)
+        memory = MEMORY if self.memory is None else self.memory
+        if self.n * row <= memory:
+            return InMemory(self.n, block, whole=self.n * (row + beside) <= memory)
         if self.scratch is not None:
             folder = tempfile.gettempdir() if self.scratch == "auto" else self.scratch
             return Scratch(self.n, block, Path(folder))
@@ -189,7 +203,7 @@ class Files(Mapping[str, list[Any]]):
             blocks = [reader.read(batch, first + start) for batch in found]
             return tuple(np.concatenate(columns) for columns in zip(*blocks, strict=True))
 
-        return Grouped([start - first for start in starts], rows, block, self.memory, self.what)
+        return Grouped([start - first for start in starts], rows, block, memory, self.what)
 
 
 @dataclass(frozen=True, eq=False)

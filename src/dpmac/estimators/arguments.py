@@ -1,0 +1,121 @@
+"""The arguments of the estimators, each declared and described once.
+
+An estimator is a dataclass of its arguments: its constructor takes those of its bases as well, and only stores them, as
+scikit-learn asks; ``fit`` looks at them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar, dataclass_transform
+
+import numpy as np
+
+from dpmac.checks import ArgumentError
+from dpmac.estimators.machine import Machine
+from dpmac.estimators.old_names import OldNames, with_old_names
+from dpmac.extensions.persons import USUAL
+from dpmac.mac import ZStep
+from dpmac.nets import Activation
+from dpmac.privacy import Bound, Ledger
+from dpmac.tables import Schema
+
+T = TypeVar("T")
+NESTED = "machine__"
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+def estimator(kind: type[T]) -> type[T]:
+    """Class decorator: a constructor that takes the fields of the class and of its bases by name, and stores them.
+
+    A field with ``kw_only=False`` can be given by position, too. The docstring continues with that of the base that
+    declares arguments, so that ``help`` describes all of them.
+    """
+    made = dataclass(kw_only=True, eq=False, repr=False)(kind)
+    made.__init__ = with_old_names(made.__init__)  # type: ignore[method-assign]
+    inherited = next((base.__doc__ for base in made.__mro__[1:] if "__dataclass_fields__" in vars(base)), "")
+    made.__doc__ = f"{inspect.cleandoc(made.__doc__ or '')}\n\n{inherited}".strip()
+    return made
+
+
+@estimator
+class Arguments(OldNames):
+    """Arguments of every estimator.
+
+    Parameters
+    ----------
+    epsilon : the budget; ``float("inf")`` fits without noise or bound, and the statement then says "not private".
+    delta : must be below 1/n; None takes a power of ten, at most 1e-5 and a tenth of 1/n.
+    schema : what is publicly known of a table's columns (:class:`dpmac.tables.Schema`); rows are then tables
+        (pandas, polars, arrow, ...), encoded on the private way, and targets may be one of their columns.
+    feature_range : for arrays, ``(low, high)``, numbers or one per feature, public: mapped to [-1, 1] and clipped.
+    max_rows : rows that a person brings to a release at most, where ``fit`` is given ``groups``; of more, so many are
+        drawn anew for every step. The work grows with it, the noise does not: a person's rows are averaged.
+    ledger : a :class:`dpmac.privacy.Ledger` or a path: what is released is added to it, and the statement composes all
+        that it holds. Any number of fits may share one. ``total_epsilon`` refuses a fit that would exceed it.
+    random_state : a number makes the run repeatable, and *not private* against anyone who knows it; None is private.
+    machine : a :class:`dpmac.Machine`: device, threads, memory, checkpoint, progress bar. It does not affect privacy.
+        None is ``Machine()``: the CPU, with the usual limits.
+    """
+
+    epsilon: float = 2.0
+    delta: float | None = None
+    schema: Schema | Mapping[str, Any] | None = None
+    feature_range: tuple[Any, Any] | None = None
+    max_rows: int = USUAL
+    ledger: Ledger | str | Path | None = None
+    total_epsilon: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    machine: Machine | None = None  # scikit-learn allows no Machine() here
+
+    @property
+    def _machine(self) -> Machine:
+        """What ``machine`` stands for."""
+        if not isinstance(self.machine, Machine | None):
+            raise ArgumentError("machine", self.machine, "give a dpmac.Machine, or None")
+        return Machine() if self.machine is None else self.machine
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments by name; ``deep`` adds those of the machine, as ``machine__device``, if one was given."""
+        found: dict[str, Any] = super().get_params(deep)
+        if deep and isinstance(self.machine, Machine):
+            found |= {NESTED + one.name: getattr(self.machine, one.name) for one in fields(self.machine)}
+        return found
+
+    def set_params(self, **params: Any) -> Any:
+        """Set arguments by name; those of the machine are ``machine__device`` and so on."""
+        nested = {name: params.pop(name) for name in list(params) if name.startswith(NESTED)}
+        super().set_params(**params)
+        for name, value in nested.items():
+            own = name.removeprefix(NESTED)
+            known = [one.name for one in fields(Machine)]
+            if own not in known:
+                raise ArgumentError(name, value, f"a Machine has no such argument, but {', '.join(known)}")
+            self.machine = replace(self._machine, **{own: value})
+        return self
+
+
+@estimator
+class TrainingArguments(Arguments):
+    """Arguments of every estimator that trains a network.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : units of each hidden layer; ``()`` for a linear model; "auto" follows from the number of rows.
+    batch_size, epochs, activation, learning_rate : None follows from public numbers (:mod:`dpmac.training.defaults`).
+    z_step : how the auxiliary coordinates are found: "fixed", one backward sweep with fixed predictions, which gives
+        DP-SGD's directions; "adam", the paper's 30 Adam steps; "error", "gauss-newton", or a Z-step of your own.
+    bound : "joint", "normalise", "clip", "adaptive", or a :class:`dpmac.privacy.Bound` object; None clips the whole
+        gradient of an example, at a threshold by the rule.
+    """
+
+    hidden_layer_sizes: Sequence[int] | Literal["auto"] = field(default="auto", kw_only=False)
+    batch_size: float | None = None
+    epochs: float | None = None
+    activation: str | Activation | None = None
+    learning_rate: float | None = None
+    z_step: str | ZStep = "fixed"
+    bound: str | Bound | None = None
