@@ -113,7 +113,7 @@ MUTANTS = (
         "calibration-unchecked",
         "A calibration returns what the quick search found, and never asks the accountant.",
         "The last question nearly always says yes, and it is the slow one.",
-        "privacy/accounting.py",
+        "planning/calibration.py",
         "start, _ = least(lambda s: epsilon_of(make(s), delta), epsilon, start, slope, tolerance,",
         "return start or least(lambda s: epsilon_of(make(s), delta), epsilon, start, slope, tolerance,",
         (f"{LOSSES}::test_no_figure_rests_on_the_search",),

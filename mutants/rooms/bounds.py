@@ -31,7 +31,7 @@ MUTANTS = (
         "joint-norm-is-the-largest",
         "A joint bound looks at the longest layer only.",
         "Maximum for Euclidean sum: the same for one layer.",
-        "privacy/alike.py",
+        "privacy/parts.py",
         "return functools.reduce(torch.hypot, [",
         "return functools.reduce(torch.maximum, [",
         ("tests/bounds/test_bounds.py::test_neighbouring_tables_differ_by_at_most_one",),

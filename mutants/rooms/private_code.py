@@ -38,7 +38,7 @@ MUTANTS = (
         "front-on-the-whole-table",
         "A dear front is applied to all rows in one product, whose shape and rounding follow the rows that are there.",
         "Computing once is computing for all. Real: version 0.1.",
-        "privacy/private_rows.py",
+        "extensions/feature_maps.py",
         "size = block_size(places, None)",
         "size = max(1, int((rows >= 0).sum()))",
         ("tests/test_neighbours.py::test_a_kernel_that_rounds_by_shape_sees_public_shapes_only",),

@@ -103,7 +103,7 @@ MUTANTS = (
         "norms-can-be-written-into",
         "A bound that works in place on the norms it was given changes what the door checks.",
         "A copy costs time. Real: a reviewer's find.",
-        "privacy/parts.py",
+        "kernels/outer.py",
         "return whole.clone()",
         "return whole",
         (f"{REVIEWED}::test_a_bound_that_writes_into_norms_does_not_blind_the_door",),

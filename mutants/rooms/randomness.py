@@ -50,7 +50,7 @@ MUTANTS = (
         "seeds-called-private",
         "A seeded source says that nobody can replay it.",
         "A flag that was inherited.",
-        "randomness/sources.py",
+        "randomness/seeded.py",
         "    def seeded(self) -> bool:\n        return True",
         "    def seeded(self) -> bool:\n        return False",
         ("tests/randomness/test_sources.py::test_which_source",),
