@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutants.rooms import (
     accounting,
-    alike,
     bounds,
+    chunks,
     counts,
     door,
     estimators,
@@ -17,6 +17,7 @@ from mutants.rooms import (
     private_code,
     provenance,
     randomness,
+    reference,
     sampling,
     saying,
     spending,
@@ -25,7 +26,7 @@ from mutants.rooms import (
 )
 
 ROOMS = (
-    *(sampling, counts, private_code, parts, alike, bounds, door, noise, randomness),
+    *(sampling, counts, private_code, parts, chunks, bounds, reference, door, noise, randomness),
     *(ledger, provenance, accounting, methods, training, together, estimators, files, saying, spending),
 )
 MUTANTS = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

@@ -65,15 +65,6 @@ MUTANTS = (
         (f"{BOUNDS}::test_a_share_that_is_not_finite_becomes_zero",),
     ),
     Mutant(
-        "both-precisions-one-room",
-        "A joint bound over single and double precision leaves no room for the rounding of other rows.",
-        "Each norm has its own room already.",
-        "bounds/clipping.py",
-        "1.0 / (1.0 + SINGLE_ROOM) if mixed else 1.0",
-        "1.0",
-        (f"{SINGLE}::test_a_joint_bound_over_both_precisions_leaves_room_for_all_the_rounding_that_is_counted",),
-    ),
-    Mutant(
         "counts-for-free",
         "Thresholds that are learned as training goes are learned from counts that nobody pays for.",
         "A count is only one number.",

@@ -14,9 +14,8 @@ MUTANTS = (
         "A sampled sum is divided by the number of rows that were really drawn.",
         "That is what a mean is. No test of ours saw it: they had unsampled batches only.",
         "privacy/door.py",
-        "float(divisor), on_grid, **form)",
-        "float(divisor) if batch._places is None else "
-        "max(1.0, float((batch._rows[batch._places] >= 0).sum())), on_grid, **form)",
+        "grid, entry, rooms, float(divisor), micro_batch)",
+        "grid, entry, rooms, float(divisor if batch._places is None else len(batch._places) or 1), micro_batch)",
         (f"{FRESH}::test_a_sampled_sum_is_divided_by_the_constant_and_not_by_the_rows_that_were_drawn",),
     ),
     Mutant(
@@ -24,24 +23,17 @@ MUTANTS = (
         "The event is written when the noise has been drawn: a crash in between loses a payment.",
         "First the work, then the books.",
         "privacy/door.py",
-        "        ledger.append(entry)\n        return perturbed(",
-        "        answer = perturbed(",
+        "    ledger.append(asked.entry)\n    return asked.perturbed(whole, source, dtype)\n",
+        "    answer = asked.perturbed(whole, source, dtype)\n    ledger.append(asked.entry)\n    return answer\n",
         (f"{DOOR}::test_the_event_is_written_before_anything_is_returned",),
-        also=(
-            (
-                "source, float(divisor), on_grid, **form)\n",
-                "source, float(divisor), on_grid, **form)\n        ledger.append(entry)\n        return answer\n",
-            ),
-        ),
     ),
     Mutant(
         "empty-batches-free",
         "A step whose sample is empty is not recorded: nothing was used, so nothing was paid.",
         "Many a training loop skips empty batches.",
         "privacy/door.py",
-        "        ledger.append(entry)\n        return perturbed(",
-        "        (ledger.append if batch._places is None or len(batch._places) else repr)(entry)\n"
-        "        return perturbed(",
+        "    ledger.append(asked.entry)\n",
+        "    (ledger.append if batch._places is None or len(batch._places) else repr)(asked.entry)\n",
         (f"{DOOR}::test_an_empty_batch_is_pure_noise_and_is_charged",),
     ),
     Mutant(
@@ -50,7 +42,7 @@ MUTANTS = (
         "Gradient accumulation: each part looks like a batch.",
         "privacy/door.py",
         "sample_rate=batch.sample_rate,",
-        "sample_rate=batch.sample_rate * min(1.0, (micro_batch or 2**60) / batch.capacity),",
+        "sample_rate=batch.sample_rate * min(1.0, (micro_batch or 2**60) / batch.expected_rows),",
         ("tests/training/test_trainer.py::test_micro_batches_change_nothing_beyond_rounding",),
     ),
     Mutant(
@@ -85,7 +77,7 @@ MUTANTS = (
         "Rows that exceed what their bound promised are released.",
         "Bounds are tested, so why look again at every row?",
         "privacy/door.py",
-        "if not bool(torch.stack(kept).all() if len(kept) > 1 else kept[0]):",
+        "if not bool(torch.stack(kept).all()):",
         "if False:",
         (f"{QUERY}::test_a_broken_promise_names_the_partitions_and_releases_and_charges_nothing",),
     ),
@@ -94,8 +86,8 @@ MUTANTS = (
         "Of several blocks only the last one's promise is looked at.",
         "A variable that is overwritten in a loop.",
         "privacy/door.py",
-        "kept.append(fine)",
-        "kept[:] = [fine]",
+        "kept.append(within)",
+        "kept[:] = [within]",
         ("tests/privacy/test_every_block.py::test_a_promise_that_is_broken_in_any_block_stops_the_release",),
     ),
     Mutant(
@@ -112,8 +104,8 @@ MUTANTS = (
         "Spots without a row are added up like rows.",
         "A row of zeros adds nothing; but its bias does.",
         "privacy/door.py",
-        "parts = scaled(exact, weights)",
-        "parts = list(exact)",
+        "parts = [part.scaled(weights) for part in raw]",
+        "parts = list(raw)",
         (f"{DOOR}::test_every_block_has_one_public_shape_and_the_filling_adds_nothing",),
     ),
     Mutant(
@@ -148,8 +140,8 @@ MUTANTS = (
         "Of a person's rows the longest is checked, and not their sum.",
         "Every row keeps its bound.",
         "privacy/door.py",
-        "norms.reshape(-1, together).sum(dim=1)",
-        "norms.reshape(-1, together).amax(dim=1)",
+        "joint_norms(parts, scales).reshape(-1, together).sum(dim=1)",
+        "joint_norms(parts, scales).reshape(-1, together).amax(dim=1)",
         ("tests/extensions/test_groups.py::test_the_door_checks_the_sum_over_a_person",),
     ),
     Mutant(
@@ -178,5 +170,25 @@ MUTANTS = (
         "return tensor.data_ptr(), *_form(tensor)",
         "return _form(tensor)",
         (f"{RECORDING}::test_memory_that_moved_is_recorded_anew",),
+    ),
+    Mutant(
+        "raw-norms-checked",
+        "The release checks the parts as the query gave them, and sums others that are made of these.",
+        "They are the same numbers, but for the weights. Found in review.",
+        "privacy/door.py",
+        "_keep_promise(parts, scales, together)\n",
+        "_keep_promise(raw, scales, together)\n",
+        ("tests/privacy/test_reviewed.py::test_the_release_measures_whatever_a_part_says_of_its_lengths",),
+    ),
+    Mutant(
+        "recordable-queries-not-measured",
+        "The shares of a query that can be recorded are not measured: whoever says so can release rows of any length.",
+        "Our own queries say so, and our own bounds keep their promises. Found in review.",
+        "privacy/door.py",
+        "for part in parts], _keep_promise(parts, scales, together)\n",
+        "for part in parts], (\n"
+        "        _keep_promise(parts, scales, together) if query.reads is None else torch.tensor(True)\n"
+        "    )\n",
+        ("tests/privacy/test_reviewed.py::test_the_release_measures_whatever_a_part_says_of_its_lengths",),
     ),
 )

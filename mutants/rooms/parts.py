@@ -143,4 +143,37 @@ MUTANTS = (
         "pass",
         ("tests/kernels/test_precision.py::test_it_holds_inside_and_is_put_back_even_after_an_error",),
     ),
+    Mutant(
+        "outer-norm-zero-times-infinity",
+        "The norm of an outer product that is not finite and has a factor of 0 is no number.",
+        "Zero times anything is zero, on paper.",
+        "kernels/outer.py",
+        ".abs_().masked_fill_(self.factors == 0, 0.0)",
+        ".abs_()",
+        (f"{PARTS}::test_a_factor_of_zero_gives_exactly_zero_even_for_a_share_that_is_not_finite",),
+    ),
+    Mutant(
+        "lengths-carried-over",
+        "A part that is scaled keeps the lengths of the one it is made of: the release trusts what others measured.",
+        "Measuring once is enough. Found in review.",
+        "kernels/outer.py",
+        "more = factors.double()\n        return OuterPart(",
+        "more = factors.double()\n        made = OuterPart(",
+        ("tests/privacy/test_reviewed.py::test_the_release_measures_whatever_a_part_says_of_its_lengths",),
+        also=(
+            (
+                "else self.factors * more)\n",
+                "else self.factors * more)\n        made.__dict__.update(_lengths=self._lengths)\n        return made\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "single-sums-beside-double-ones",
+        "Single parts beside double ones are summed in single precision, whose rounding the double norms do not carry.",
+        "Every part knows its own precision.",
+        "privacy/door.py",
+        "if not all(part.single for part in raw) or min(scales) < LEAST_SINGLE:",
+        "if min(scales) < LEAST_SINGLE:",
+        (f"{SINGLE}::test_beside_parts_of_double_precision_single_ones_are_summed_in_double_precision_too",),
+    ),
 )

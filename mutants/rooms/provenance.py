@@ -77,8 +77,8 @@ MUTANTS = (
         "Rows behind a front that a release has made are asked anew, under an empty ledger.",
         "The table is private anyway. Real: a reviewer's find.",
         "privacy/door.py",
-        "    if batch.origin:\n",
-        "    if False:\n",
+        "        if self.batch.origin:\n",
+        "        if False:\n",
         (f"{REVIEWED}::test_rows_behind_a_released_front_remember_it",),
     ),
     Mutant(
@@ -107,15 +107,6 @@ MUTANTS = (
         "return whole.clone()",
         "return whole",
         (f"{REVIEWED}::test_a_bound_that_writes_into_norms_does_not_blind_the_door",),
-    ),
-    Mutant(
-        "lengths-out-of-date",
-        "Vectors that are changed in place after a bound has measured them are released at their old length.",
-        "They were measured once. Real: a reviewer's find.",
-        "privacy/parts.py",
-        "return self._measured is not None and self._versions == (self.left._version, self.right._version)",
-        "return self._measured is not None",
-        (f"{REVIEWED}::test_vectors_that_change_after_the_bound_are_measured_again",),
     ),
     Mutant(
         "search-ends-in-silence",
@@ -284,5 +275,14 @@ MUTANTS = (
         also=(
             ("        found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))\n", ""),
         ),
+    ),
+    Mutant(
+        "words-without-releases-dropped",
+        "Of several origins those without a release are left out, and with them what the user has declared.",
+        "An origin without releases is falsy.",
+        "extensions/provenance.py",
+        "origins = [origin for origin in known if origin is not None]",
+        "origins = [origin for origin in known if origin]",
+        ("tests/extensions/test_origin_edges.py::test_what_is_known_without_a_release_is_kept_beside_what_has_one",),
     ),
 )

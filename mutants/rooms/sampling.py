@@ -13,8 +13,8 @@ MUTANTS = (
         "One Poisson sample is drawn, and used again in every step.",
         "Sampling once is quicker, and every single step looks right. No test of ours saw it.",
         "privacy/private_rows.py",
-        "return self._batch(places, sampler.rate,",
-        'return self._batch(self.__dict__.setdefault("_drawn", places), sampler.rate,',
+        "return self._batch(columns, places, sampler.rate,",
+        'return self._batch(columns, self.__dict__.setdefault("_drawn", places), sampler.rate,',
         (f"{FRESH}::test_every_step_draws_its_own_sample",),
     ),
     Mutant(
@@ -50,10 +50,10 @@ MUTANTS = (
         "An empty sample is drawn again: the others are then larger than Poisson's.",
         "Nothing can be learned from an empty batch, and many a layer crashes on it.",
         "privacy/private_rows.py",
-        "return self._batch(places, sampler.rate,",
+        "return self._batch(columns, places, sampler.rate,",
         "again = (sampler.draw() for _ in range(1000))\n"
         "        places = places if len(places) else next(found for found in again if len(found))\n"
-        "        return self._batch(places, sampler.rate,",
+        "        return self._batch(columns, places, sampler.rate,",
         (f"{FRESH}::test_samples_are_empty_as_often_as_they_should_be",),
     ),
     Mutant(
@@ -144,17 +144,17 @@ MUTANTS = (
         "Blocks are as large as the sample, whose size is private: kernels round by shape.",
         "No memory is wasted.",
         "privacy/sampling.py",
-        "return self.together * room_for(len(self._rows), self.sample_rate, self.overflow)",
-        "return self.together * len(self._rows if self._places is None else self._places)",
+        'wanted = max(1, room.spots(len(drawn), source.spawn("room")))',
+        "wanted = max(1, len(drawn))",
         (f"{OVERFLOW}::test_the_room_is_public_and_seldom_too_small",),
     ),
     Mutant(
         "neighbours-share-a-front",
         "A blank place holds the front's answer to a row of zeros, at a weight of one.",
         "Zeros are nothing; but a front may make something of them.",
-        "privacy/private_rows.py",
-        "torch.where(rows >= 0, torch.arange(len(rows)), -1)",
-        "torch.arange(len(rows))",
+        "extensions/feature_maps.py",
+        "torch.where(rows_at >= 0, torch.arange(places), -1)",
+        "torch.arange(places)",
         (
             "tests/privacy/test_private_rows.py::test_deleting_a_row_leaves_every_other_rows_numbers_at_their_spots_bit_for_bit",
         ),
@@ -182,8 +182,8 @@ MUTANTS = (
         "With persons, n is the number of rows: the sampler draws rows, and a person with many is drawn more often.",
         "len(x).",
         "privacy/private_rows.py",
-        "tuple(world.everyone(len(self._rows)))",
-        "tuple(world.everyone(getattr(self._rows, 'rows', len(self._rows))))",
+        "self._shards = (len(self._rows),)",
+        "self._shards = (lengths[0],)",
         ("tests/extensions/test_groups.py::test_persons_are_drawn_and_their_rows_are_not",),
     ),
 )

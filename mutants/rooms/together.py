@@ -13,9 +13,12 @@ MUTANTS = (
         "several-noised-never",
         "Sums of several processes are released as they are: only a process alone adds noise.",
         "Each branch thinks that the other one adds it.",
-        "privacy/door.py",
-        "return perturbed(totals, query.partitions, scales, grid,",
-        "return perturbed(totals, query.partitions, scales, Grid(0, 0.0) if on_grid else grid,",
+        "extensions/processes.py",
+        "                answer = asked.perturbed(whole, source)\n",
+        "                units = [asked.grid.step * scale / asked.divisor for scale in asked.scales]\n"
+        "                pieces = torch.split(whole, [math.prod(p.shape) for p in asked.query.partitions])\n"
+        "                for p, unit, piece in zip(asked.query.partitions, units, pieces, strict=True):\n"
+        "                    answer[p.name] = piece.reshape(p.shape) * unit\n",
         (ONCE,),
     ),
     Mutant(
@@ -23,9 +26,9 @@ MUTANTS = (
         "Every process adds noise to its own sums, and the leader once more to the total.",
         "Local noise is what federated learning does.",
         "extensions/processes.py",
-        "        whole = torch.cat([total.reshape(-1) for total in sums])\n",
-        "        whole = torch.cat([total.reshape(-1) for total in sums])\n"
-        "        whole = whole + torch.round(torch.randn_like(whole) * whole.abs().max().clamp(min=2.0**20))\n",
+        "        whole = self.everywhere(lambda: asked.sums(source))\n",
+        "        whole = self.everywhere(lambda: asked.sums(source))\n"
+        "        whole = whole + torch.round(torch.randn_like(whole) * 2.0**asked.grid.bits)\n",
         (ONCE,),
     ),
     Mutant(
@@ -33,35 +36,30 @@ MUTANTS = (
         "A process that does not lead perturbs the answer again.",
         "What it gets looks like a sum.",
         "extensions/processes.py",
-        "        noted()\n        return answer\n",
-        "        more = paid([torch.zeros_like(value) for value in answer.values()], True)\n"
-        "        return {name: value + more[name] for name, value in answer.items()}\n",
+        "            ledger.append(asked.entry)\n        return answer\n",
+        "            ledger.append(asked.entry)\n"
+        "            more = asked.perturbed(torch.zeros_like(whole), source)\n"
+        "            return {name: value + more[name] for name, value in answer.items()}\n"
+        "        return answer\n",
         (f"{SHARDS}::test_only_the_leader_draws_noise",),
     ),
     Mutant(
         "several-paid-by-no-one",
         "With several processes the leader's ledger gets no event: the others note it.",
         "Every process calls append, so one of them was taken out; the wrong one.",
-        "privacy/door.py",
-        "        ledger.append(entry)\n        return perturbed(",
-        "        (ledger.append if batch.world.size == 1 else repr)(entry)\n        return perturbed(",
+        "extensions/processes.py",
+        "                ledger.append(asked.entry)\n                answer",
+        "                answer",
         (f"{WORLD}::test_all_get_what_one_process_would_release_and_each_keeps_one_event",),
     ),
     Mutant(
         "several-paid-after",
         "With several processes the event is written when the noise has been drawn.",
         "The total is only known when everybody has sent.",
-        "privacy/door.py",
-        "        ledger.append(entry)\n        return perturbed(",
-        "        (ledger.append if batch.world.size == 1 else repr)(entry)\n        answer = perturbed(",
+        "extensions/processes.py",
+        "                ledger.append(asked.entry)\n                answer = asked.perturbed(whole, source)\n",
+        "                answer = asked.perturbed(whole, source)\n                ledger.append(asked.entry)\n",
         (f"{SHARDS}::test_the_event_is_on_the_disk_once_when_noise_is_drawn",),
-        also=(
-            (
-                "source, float(divisor), on_grid, **form)\n",
-                "source, float(divisor), on_grid, **form)\n"
-                "        (repr if batch.world.size == 1 else ledger.append)(entry)\n        return answer\n",
-            ),
-        ),
     ),
     Mutant(
         "several-paid-by-each",
@@ -96,7 +94,7 @@ MUTANTS = (
         "Every process takes the first places of a seeded sample, whatever its shard is.",
         "The offset was lost.",
         "privacy/private_rows.py",
-        "sampler.draw(sum(self._shards[: self.world.rank]), ",
+        "sampler.draw(sum(self._shards[:rank]), ",
         "sampler.draw(0, ",
         (f"{SHARDS}::test_seeded_processes_draw_the_parts_of_the_sample_that_one_process_draws",),
     ),
@@ -104,12 +102,10 @@ MUTANTS = (
         "shards-share-of-the-room",
         "A shard has its share of the room that the whole table needs: its own sample overflows far more often.",
         "The room of all processes together is then what it was.",
-        "privacy/sampling.py",
-        "return self.together * room_for(len(self._rows), self.sample_rate, self.overflow)",
-        "return self.together * math.ceil(\n"
-        "            room_for(sum(self._shards), self.sample_rate, self.overflow)\n"
-        "            * len(self._rows) / sum(self._shards)\n"
-        "        )",
+        "kernels/padding.py",
+        "public = tuple(Room(room_for(n, rate, overflow)) for n in shards)",
+        "whole = room_for(sum(shards), rate, overflow) / sum(shards)\n"
+        "    public = tuple(Room(math.ceil(whole * n)) for n in shards)",
         (f"{SHARDS}::test_every_shard_has_room_for_its_own_sample_and_all_of_them_for_all",),
     ),
     Mutant(
@@ -117,27 +113,19 @@ MUTANTS = (
         "Only the leader's rows are checked against the bound.",
         "It is the one that releases.",
         "privacy/door.py",
-        "    if not bool(torch.stack(kept)",
-        "    if batch.world.leads and not bool(torch.stack(kept)",
+        "        if not bool(torch.stack(kept)",
+        "        if self.batch.rank == 0 and not bool(torch.stack(kept)",
         (f"{WORLD}::test_a_promise_that_one_process_breaks_is_broken_for_all",),
     ),
     Mutant(
-        "sums-not-whole",
-        "A process sends the sum of its only block as it is: what is added up rounds by the order of processes.",
-        "One block needs no grid.",
-        "privacy/door.py",
-        "    if totals is None and not everywhere:\n",
-        "    if totals is None:\n",
-        (f"{SHARDS}::test_what_a_process_sends_are_whole_numbers_of_steps",),
-    ),
-    Mutant(
         "asked-for-something-else",
-        "What a process is about to release is not compared: one with less noise sends sums on a finer grid.",
+        "Processes compare what they release, but not its noise: one with less of it sends sums on a finer grid.",
         "The plan was compared at the start.",
         "extensions/processes.py",
-        '{"the number of releases": self._count, **about()}',
-        '{"the number of releases": self._count}',
+        'words = ("label", "noise_multiplier", ',
+        'words = ("label", ',
         (f"{WORLD}::test_whoever_asks_for_something_else_stops_all_before_anything_is_paid",),
+        also=(('said["grid"], said["divisor"] = asked.grid, asked.divisor', 'said["divisor"] = asked.divisor'),),
     ),
     Mutant(
         "weights-not-compared",
@@ -171,8 +159,8 @@ MUTANTS = (
         "Processes do not say what they are about to release: one with less noise sums on a finer grid.",
         "They all run the same program. Found in review.",
         "extensions/processes.py",
-        'self._notes |= {"the number of releases": self._count, **about()}',
-        'self._notes |= {"the number of releases": self._count}',
+        '{"the number of releases": self._count, **described(asked)}',
+        '{"the number of releases": self._count}',
         ("tests/extensions/test_world.py::test_whoever_asks_for_something_else_stops_all_before_anything_is_paid",),
     ),
     Mutant(
@@ -180,8 +168,8 @@ MUTANTS = (
         "One process' second release can meet another's first.",
         "They all make the same ones. Found in review.",
         "extensions/processes.py",
-        'self._notes |= {"the number of releases": self._count, **about()}',
-        "self._notes |= about()",
+        '{"the number of releases": self._count, **described(asked)}',
+        "described(asked)",
         ("tests/extensions/test_world.py::test_one_processs_second_release_does_not_meet_anothers_first",),
     ),
     Mutant(
@@ -192,15 +180,6 @@ MUTANTS = (
         "    if same:\n",
         "    if len(same) > 2**20:\n",
         ("tests/estimators/test_same_rows.py::test_a_whole_table_in_every_process_is_refused",),
-    ),
-    Mutant(
-        "a-strangers-word-for-its-norms",
-        "A bound of the user's own may write into vectors after they were measured, where torch does not count it.",
-        "Measuring once is enough. Found in review.",
-        "privacy/door.py",
-        "    if query.reads is None:",
-        "    if query.reads == ():",
-        ("tests/privacy/test_reviewed.py::test_what_is_written_past_torchs_count_of_writes_is_seen",),
     ),
     Mutant(
         "a-store-of-moods",

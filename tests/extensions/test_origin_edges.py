@@ -85,3 +85,14 @@ def test_of_one_run_that_is_known_twice_the_later_is_kept():
     assert Origin.together(early, late) == Origin.together(late, early) == late
     assert (len(early), len(late)) == (1, 2)
     assert not late.within(ledger.until(1))
+
+
+@pytest.mark.parametrize("words", [{"declared": ("rows of other people",)}, {"unseen": ("other.Kind",)}], ids=str)
+def test_what_is_known_without_a_release_is_kept_beside_what_has_one(words):
+    """An origin without a release is falsy, and has something to say all the same."""
+    said, made = Origin(**words), RELEASED.origin
+    assert not said
+    for both in (Origin.together(said, made), Origin.together(made, None, said)):
+        assert both == Origin(made.runs, **words)
+        assert both.notes() == said.notes() != ()
+    assert Origin.together(said) == said

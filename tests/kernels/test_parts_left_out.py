@@ -7,7 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmac.privacy import OuterPart
+from dpmac.kernels import outer
+from dpmac.kernels.chunks import in_chunks
+from dpmac.kernels.outer import LARGEST
+from dpmac.privacy import OuterPart, PerLayerClip
+from dpmac.randomness import SeededNoise
 
 TINY = torch.finfo(torch.float32).tiny  # the least number that has all digits
 U = torch.finfo(torch.float32).eps / 2
@@ -59,3 +63,21 @@ def test_single_precision_leaves_out_vectors_longer_than_the_guarantee_says():
         long, short = torch.tensor([[length]]), torch.tensor([[1e-5]])
         for part in (OuterPart(long, short), OuterPart(short, long)):
             assert bool(part.total().any()) == counts
+
+
+def test_the_layout_of_a_sums_factors_does_not_depend_on_whether_all_rows_fit(monkeypatch):
+    """Columns of a wider table: where a row does not fit, rows are blanked in a copy, which has no gaps."""
+    seen = []
+
+    def watched(left, right, *more):
+        seen.append((left.stride(), right.stride()))
+        return in_chunks(left, right, *more)
+
+    monkeypatch.setattr(outer, "in_chunks", watched)
+    for first in (1.0, 2 * LARGEST):
+        rows = SeededNoise(2).normal((70, 6)).float()
+        rows[3, :3] = first
+        (part,) = PerLayerClip(1.0).apply([OuterPart(rows[:, 3:], rows[:, :3])])
+        assert bool(part._fits(part.factors).all()) == (first == 1.0)
+        part.total()
+    assert seen[0] == seen[1]

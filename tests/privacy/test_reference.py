@@ -1,6 +1,6 @@
 """The fast path against the reference, for every asker there is: the same ledger, and the same answer but for rounding.
 
-A change to either is noticed: the tests at the end break one of them and look.
+What the reference promises of itself is looked at in the end: it measures before it rounds, and pays before it draws.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import torch
 
 from askers import ASKERS, Asked
 from dpmac.kernels.chunks import SINGLE_ROOM
-from dpmac.privacy import Ledger, PoissonSampler, PrivateRows, reference, release
+from dpmac.privacy import DensePart, Ledger, Partition, PoissonSampler, PrivateRows, reference, release
 from dpmac.privacy.noise import Grid
 from dpmac.privacy.parts import SLACK
 from dpmac.privacy.query import Query
-from dpmac.randomness import SeededNoise
+from dpmac.randomness import NoiseSource, SeededNoise
 
 SIGMA, SEED = 0.7, 5
 
@@ -72,3 +72,46 @@ def test_a_sample_is_the_reference_s_sample(rate):
     (entry,), (other,) = mine.entries, theirs.entries
     assert (entry.mechanism().sample_rate, entry.scales) == (other.mechanism().sample_rate, other.scales)
     assert difference(asked.query, quick, slow) <= 1e-3
+
+
+# --- the reference by itself ------------------------------------------------------------------------------------------
+
+
+def one_number() -> Query:
+    """A query whose share of a row is that row's only number."""
+    return Query("sum", [Partition("sum", (1,), 1.0)], lambda rows: [DensePart(rows)])
+
+
+def ask_reference(number: float, source: NoiseSource, ledger: Ledger, noise_multiplier: float = SIGMA):
+    row = (torch.tensor([number], dtype=torch.float64),)
+    how = {"sample_rate": 1.0, "noise_multiplier": noise_multiplier, "source": source, "ledger": ledger}
+    return reference.release([row], [0], one_number(), **how)
+
+
+def test_the_reference_measures_a_share_before_it_rounds_it():
+    """A share just above 1 that would lie on the grid below 1 is refused, and nothing is paid."""
+    sigmas = (SIGMA + 0.01 * k for k in range(100))
+    grids = {sigma: Grid.of(sigma, one_number().partitions) for sigma in sigmas}
+    sigma, step = next((s, g.step) for s, g in grids.items() if 0.1 < 1.0 / g.step % 1.0 < 0.3)
+    above = 1.0 + 0.1 * step
+    assert round(above / step) * step <= 1.0 < above
+    ledger = Ledger()
+    with pytest.raises(ValueError, match="exceeds its bound"):
+        ask_reference(above, SeededNoise(SEED), ledger, sigma)
+    assert len(ledger) == 0
+    ask_reference(1.0, SeededNoise(SEED), ledger, sigma)
+    assert len(ledger) == 1
+
+
+class Interrupted(SeededNoise):
+    """A source from which nothing can be drawn."""
+
+    def steps(self, *_):
+        raise KeyboardInterrupt
+
+
+def test_the_reference_pays_before_it_draws_noise():
+    ledger = Ledger()
+    with pytest.raises(KeyboardInterrupt):
+        ask_reference(0.5, Interrupted(SEED), ledger)
+    assert len(ledger) == 1

@@ -1,0 +1,49 @@
+"""Mutants of the reference: it is what the package is compared with, so a change of it must be noticed, too."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+REFERENCE = "tests/privacy/test_reference.py"
+
+MUTANTS = (
+    Mutant(
+        "reference-rounds-before-it-measures",
+        "The reference rounds a share to the grid, and measures what is left of it.",
+        "The rounded numbers are what is released.",
+        "privacy/reference.py",
+        "    if not math.sqrt(math.fsum(x * x for x in share)) <= 1.0:\n",
+        "    share = [round(x / grid.step) * grid.step for x in share]\n"
+        "    if not math.sqrt(math.fsum(x * x for x in share)) <= 1.0:\n",
+        (f"{REFERENCE}::test_the_reference_measures_a_share_before_it_rounds_it",),
+    ),
+    Mutant(
+        "reference-pays-after-the-noise",
+        "The reference writes to its ledger when the noise has been drawn.",
+        "First the work, then the books.",
+        "privacy/reference.py",
+        "    ledger.append(Entry(query.label, noise_multiplier, sample_rate, source.seeded, scales))\n"
+        "    (noise,) = source.steps([size], grid.bits)\n",
+        "    (noise,) = source.steps([size], grid.bits)\n"
+        "    ledger.append(Entry(query.label, noise_multiplier, sample_rate, source.seeded, scales))\n",
+        (f"{REFERENCE}::test_the_reference_pays_before_it_draws_noise",),
+    ),
+    Mutant(
+        "reference-with-less-noise",
+        "The reference draws half of the noise that its ledger says.",
+        "Half a step here, a factor of 2 there.",
+        "privacy/reference.py",
+        "grid = Grid.of(noise_multiplier, ",
+        "grid = Grid.of(noise_multiplier / 2, ",
+        (f"{REFERENCE}::test_the_package_releases_what_the_reference_does",),
+    ),
+    Mutant(
+        "reference-loses-a-row",
+        "The reference leaves out a row of its sample.",
+        "An end that is taken for inclusive.",
+        "privacy/reference.py",
+        "    for row in rows:\n",
+        "    for row in rows[1:]:\n",
+        (f"{REFERENCE}::test_the_package_releases_what_the_reference_does",),
+    ),
+)
