@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy.store import Columns, Store
-from dpmac.tables.columns import Array
+from dpmac.tables.kinds import Array
 
 Block = tuple[Array, ...]
 
