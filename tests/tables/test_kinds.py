@@ -74,7 +74,8 @@ def test_an_arrow_array_has_the_codes_of_its_cells(column):
     quick = bits(Reader({"a": column}).codes("a", array, 0))
     assert quick == bits(column.coded("a", flat(cells)))
     assert quick == bits(Reader({"a": column}).codes("a", array.to_pylist(), 0))
-    texts = [None if cell is None else column.label(cell) for cell in column.examples(9)]
+    texts = [cell for cell in column.sample_cells()[0] if isinstance(cell, str)]
+    assert texts
     assert bits(Reader({"a": column}).codes("a", pa.array(texts), 0)) == bits(column.coded("a", flat(texts)))
     assert bits(column.coded("a", flat(column.typed(texts)))) == bits(column.coded("a", flat(texts)))
 
@@ -131,7 +132,7 @@ def test_examples_come_back_from_their_inputs(column, bins):
     cells = column.examples(17)
     again = cells_near(encoder, encoder(encoder.codes({"a": cells})))["a"]
     near = np.abs(column.coded("a", again) - column.coded("a", cells))
-    assert near.max() <= np.ptp(column.coded("a", cells)) / 4096
+    assert near.max() <= np.ptp(column.coded("a", cells)) / 2048
     assert again.dtype == np.dtype(column.dtype)
     if column.missing:
         gone = cells_near(encoder, encoder(torch.full((1, 1), math.nan, dtype=torch.float64)))["a"]

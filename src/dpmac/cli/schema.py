@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 schema_app = typer.Typer(
     name="schema",
-    help="What is publicly known of a table: columns, ranges of numbers, values of categories.\n\n"
+    help="What is publicly known of a table: columns, ranges of numbers and dates, values of categories.\n\n"
     "A model sees rows through it alone. It must be written without looking at the rows, from a code book or common "
     "knowledge, or be estimated privately and paid for.\n\n[bold]Example[/bold]\n\n"
     "  dpmac schema init patients.csv > template.json",
@@ -32,8 +32,8 @@ END = [
     "Never copy ranges or values from the rows: that would leak. 'dpmac schema estimate' pays for ranges.",
 ]
 LOOKED = (
-    "the kinds were guessed by looking at the rows, which no guarantee covers: check each, or use "
-    "--kinds-from-header-only. No range and no value was copied."
+    "the kinds, and the formats of dates, were guessed by looking at the rows, which no guarantee covers: check each, "
+    "or use --kinds-from-header-only. No range and no value was copied."
 )
 
 
@@ -47,8 +47,8 @@ def init(
     """Print a template: the columns of a file, with a guess at their kinds; all else is for you to write.
 
     Ranges and values are null, and stay so until you write in what is publicly known: they are never copied from the
-    rows. The guess of a kind, number or category, looks at them; with [bold]--kinds-from-header-only[/bold] nothing
-    but the first line is used.
+    rows. The guess of a kind (number, category, or date with its format) looks at them; with
+    [bold]--kinds-from-header-only[/bold] nothing but the first line is used.
 
     [bold]Examples[/bold]
 
@@ -110,7 +110,7 @@ def check(
 
 def estimate(
     file: Annotated[Path, typer.Argument(help="The rows: CSV, Parquet, or a folder of Parquet.", metavar="FILE")],
-    schema: Annotated[Path, typer.Option(help="A template; its numbers without a range are estimated.")],
+    schema: Annotated[Path, typer.Option(help="A template; its numbers and dates without a range are estimated.")],
     epsilon: Annotated[float, typer.Option(help="What to spend on all ranges together.")],
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set, which this is written into.")],
     delta: Annotated[float | None, typer.Option(help="Left out: safely below 1/n.")] = None,
@@ -192,7 +192,8 @@ def _open_ranges(path: Path, raw: Any) -> dict[str, ColumnKind]:
         if reader is not None:
             found[name] = reader
     if not found:
-        raise ArgumentError("--schema", str(path), "no number in it is without a range: there is nothing to estimate")
+        fix = "no number and no date in it is without a range: there is nothing to estimate"
+        raise ArgumentError("--schema", str(path), fix)
     return found
 
 

@@ -2,11 +2,11 @@
 
 from dpmac.nets.fronts import FRONTS
 from dpmac.tables.encoder import TableEncoder
-from dpmac.tables.kinds import Category, ColumnKind, Number
+from dpmac.tables.kinds import Category, ColumnKind, Date, Number
 from dpmac.tables.kinds import ColumnKind as Column
 from dpmac.tables.schema import Schema
 from dpmac.tables.stored import Files
 
 FRONTS[TableEncoder.kind] = TableEncoder
 
-__all__ = ["Category", "Column", "ColumnKind", "Files", "Number", "Schema", "TableEncoder"]
+__all__ = ["Category", "Column", "ColumnKind", "Date", "Files", "Number", "Schema", "TableEncoder"]

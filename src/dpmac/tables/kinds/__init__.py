@@ -2,8 +2,9 @@
 
 from dpmac.tables.kinds.base import Array, ColumnKind, Guess, Task
 from dpmac.tables.kinds.category import Category
+from dpmac.tables.kinds.date import Date
 from dpmac.tables.kinds.number import Number
 
-KINDS: dict[str, type[ColumnKind]] = {kind.kind: kind for kind in (Number, Category)}
+KINDS: dict[str, type[ColumnKind]] = {kind.kind: kind for kind in (Number, Category, Date)}
 
-__all__ = ["KINDS", "Array", "Category", "ColumnKind", "Guess", "Number", "Task"]
+__all__ = ["KINDS", "Array", "Category", "ColumnKind", "Date", "Guess", "Number", "Task"]

@@ -140,8 +140,7 @@ class Category(ColumnKind):
     def samples(cls) -> Sequence[Category]:
         return cls(["x", "y"], missing=True), cls([1, 2, "True", "other"])
 
-    @classmethod
-    def sample_cells(cls) -> tuple[list[Any], list[Any]]:
+    def sample_cells(self) -> tuple[list[Any], list[Any]]:
         return ["x", " y ", 1, 1.0, True, "never seen", b"x", math.inf], []
 
 

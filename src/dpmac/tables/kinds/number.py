@@ -140,8 +140,7 @@ class Number(ColumnKind):
     def samples(cls) -> Sequence[Number]:
         return cls(-1.0, 1.0, missing=True), cls(-2.0, 30.0), cls(0.0, 1e6, missing=True)
 
-    @classmethod
-    def sample_cells(cls) -> tuple[list[Any], list[Any]]:
+    def sample_cells(self) -> tuple[list[Any], list[Any]]:
         return [0, 0.5, -3, 1e300, "12", " 7.5 ", True, Decimal("0.1")], ["x", "1,5", "nan?", math.inf, [1], 10**400]
 
 
