@@ -31,8 +31,9 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
     A number becomes its place u in the range, clipped and scaled to [-1, 1], and ``bins`` piecewise-linear codes
     (clip(bins u - k, 0, 1) - 1/2) / 2, k = 0 .. bins - 1, of which a linear layer makes any function with that many
     pieces. (About 0 and within a quarter, so that a column's many codes weigh about as much as a category's one.) A
-    range wider than 20 gives the same once more of log(1 + value - low). A category becomes a one-hot code with a place
-    for any other value. A column that may be missing has a flag. A missing cell is zeros and its flag, if there is one.
+    range wider than 20 gives the same once more of log(1 + value - low). A date is such a number of days, without the
+    logarithm, and one-hot codes of its parts. A category becomes a one-hot code with a place for any other value. A
+    column that may be missing has a flag. A missing cell is zeros and its flag, if there is one.
     """
 
     kind = "table"
@@ -51,8 +52,8 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
 
     def codes(self, table: Any) -> Tensor:
         """The cells of the schema's features, float64 (n, features), by each column's own ``coded``: numbers as they
-        are, not yet clipped; categories as their place among the values, one past the last for any other; NaN where a
-        cell is missing.
+        are, not yet clipped; categories as their place among the values, one past the last for any other; dates as
+        days since 2000-01-01; NaN where a cell is missing.
 
         Each cell is read by itself. A cell that cannot be is an error naming column, row, value and fix.
         """

@@ -29,9 +29,10 @@ _KINDS = either([f"'{name}' (with {' and '.join(kind.needed)})" for name, kind i
 class Schema:
     """Columns by name, in order; which of them is the ``target``; and of a category its ``positive`` value.
 
-    ``task`` follows from the target's column: classification of a category, regression of a number; given, it must
-    agree. Frozen, and equal by value (order of columns included), so it can be hashed, copied and kept in files. What
-    stands here must be public: rows that break it are clipped, or counted as "other", never learned from.
+    ``task`` follows from the target's column: classification of a category, regression of a number (a date cannot be
+    one); given, it must agree. Frozen, and equal by value (order of columns included), so it can be hashed, copied and
+    kept in files. What stands here must be public: rows that break it are clipped, or counted as "other", never learned
+    from.
     """
 
     columns: Mapping[str, ColumnKind]
