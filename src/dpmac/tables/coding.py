@@ -96,7 +96,7 @@ def distinct(cells: Any) -> tuple[list[Any], Array]:
 
         try:
             found = cells if isinstance(cells, pa.DictionaryArray) else cells.dictionary_encode()
-            values = [*found.dictionary.to_pylist(), None]
+            values = [*cells_of(found.dictionary), None]
             places = found.indices.cast(pa.int64()).fill_null(len(values) - 1)
             return values, places.to_numpy(zero_copy_only=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, AttributeError):
@@ -107,7 +107,11 @@ def distinct(cells: Any) -> tuple[list[Any], Array]:
 
 def cells_of(cells: Any) -> list[Any]:
     """The cells of a batch one by one, as :func:`dpmac.tables.files.read_table` has them."""
-    return cells if isinstance(cells, list) else list(cells.to_pylist())
+    try:
+        return cells if isinstance(cells, list) else list(cells.to_pylist())
+    except UnicodeDecodeError as error:
+        fix = f"the file is damaged, or whatever wrote it broke the format ({error.reason}): write it anew"
+        raise ArgumentError("table", "a text that is not UTF-8", fix) from None
 
 
 def _coded(column: ColumnKind, name: str, cells: Any) -> Array:
