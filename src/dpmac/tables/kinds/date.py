@@ -54,7 +54,7 @@ class Date(ColumnKind):
     low: str
     high: str
     format: str = ISO
-    parts: tuple[str, ...] = ()
+    parts: Sequence[str] = ()
     missing: bool = False
     kind: ClassVar[str] = "date"
     needed: ClassVar[tuple[str, ...]] = ("low", "high")
