@@ -165,16 +165,17 @@ def estimated_columns(
     ledger = Ledger() if ledger is None else ledger
     source = SystemNoise() if source is None else source
     ranges = method.of(private, numeric, source.spawn(RANGES), ledger)
-    nowhere = [name for name in numeric if ranges[name] is None]
-    if nowhere:
-        message = f"no range stood out of the noise for {nowhere}: they were given {NOWHERE}. Write in what you know"
-        warnings.warn(message, stacklevel=3)
     columns: dict[str, ColumnKind] = {}
     for name in names:
         if name in listed:
             columns[name] = listed[name]
         else:
             columns[name] = readers[name].with_range(*(ranges[name] or NOWHERE), missing=name != target)
+    nowhere = [name for name in numeric if ranges[name] is None]
+    if nowhere:
+        given = [columns[name].fields() for name in nowhere]
+        message = f"no range stood out of the noise for {nowhere}: they were given {given}. Write in what you know"
+        warnings.warn(message, stacklevel=3)
     price = f"epsilon {float(epsilon):g} at delta {float(delta):g}, noise multiplier {method.noise_multiplier:.6g}"
     whose = "rows" if groups is None else "persons"
     return columns, f"ranges of {len(numeric)} columns estimated from {private.n} {whose}, for {price}"
