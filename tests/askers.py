@@ -1,8 +1,8 @@
 """Everything that asks the rows something: every query there is, and every method from end to end.
 
-The contracts (contracts.py), the walk over private code (test_house.py) and the literal deletions (test_neighbours.py)
-all go over these lists. test_house.py finds every module of the package that calls ``release``, and fails if one of
-them is not among the askers here.
+The contracts (contracts.py), the walk over private code (test_architecture.py) and the literal deletions
+(test_neighbours.py) all go over these lists. test_architecture.py finds every module of the package that calls
+``release``, and fails if one of them is not among the askers here.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import torch
 from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Ledger, Machine, Schema
 from dpmac.cli.jobs import Job
 from dpmac.privacy import Entry
-from dpmac.tables import Category, Number
+from dpmac.tables import Category, Date, Number
 from dpmac.tables.files import csv_text, read_table
 from dpmac.training import Trainer
 from dpmac.training.checkpoint import Checkpoints
@@ -32,6 +32,7 @@ SCHEMA = Schema(
         "sex": Category(["F", "M"]),
         "weight": Number(30, 200, missing=True),
         "ward": Category(["A", "B", "C"], missing=True),
+        "seen": Date("2015-01-01", "2025-12-31", parts=["month", "weekday"], missing=True),
         "death": Category(["0", "1"]),
     },
     target="death",
@@ -55,6 +56,7 @@ def table() -> dict[str, list[Any]]:
         "weight": [None if row % 7 == 3 else round(float(w), 1) for row, w in enumerate(draw.normal(75, 12, ROWS))],
         "ward": [None if row % 5 == 2 else w for row, w in enumerate(draw.choice(["A", "B", "C"], ROWS).tolist())],
         "death": draw.integers(0, 2, ROWS).tolist(),
+        "seen": [None if row % 6 == 1 else f"20{15 + row % 10}-02-{1 + row}" for row in range(ROWS)],
     }
 
 

@@ -58,8 +58,11 @@ MUTANTS = (
         "An estimated schema says of every column whether a cell is missing, which one row decides.",
         "It is useful to know, and only a flag.",
         "tables/estimate.py",
-        "Number(*(ranges[name] or NOWHERE), missing=name != target)",
-        "Number(*(ranges[name] or NOWHERE), missing=bool(rows[:, numeric.index(name)].isnan().any()))",
+        "with_range(*(ranges[name] or NOWHERE), missing=name != target)",
+        "with_range(\n"
+        "                *(ranges[name] or NOWHERE),\n"
+        "                missing=bool(np.isnan(readers[name].coded(name, cells(table, [name])[name])).any()),\n"
+        "            )",
         (f"{TABLES}::test_whether_cells_are_missing_is_not_looked_at",),
     ),
     Mutant(

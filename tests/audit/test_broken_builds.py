@@ -12,9 +12,9 @@ from dpmac.audit import Case, Effort, WholeRun, all_cases
 from dpmac.audit.cases import RATE
 from dpmac.audit.one_shots import mean
 from dpmac.audit.steps import small_network, step_setting
+from dpmac.bounds.allocation import promised
 from dpmac.mac import FirstOrder, FixedPrediction
 from dpmac.privacy import Ledger, OuterPart, PerLayerClip, PrivateRows, door
-from dpmac.privacy.partition import promised
 from dpmac.training import Trainer
 
 FEW = Effort("test", 800, 100)

@@ -7,13 +7,12 @@ from fractions import Fraction
 import pytest
 import torch
 
-from dpmac.bounds.allocation import per_layer
+from dpmac.bounds.allocation import per_layer, promised
 from dpmac.bounds.clipping import clip_factors
 from dpmac.checks import ArgumentError
+from dpmac.kernels.padding import MAX_BLOCK
 from dpmac.privacy import AdaptiveQuantile, JointClip, Normalise, OuterPart, Partition, PerLayerClip
-from dpmac.privacy.partition import promised
 from dpmac.privacy.parts import KEPT, SLACK
-from dpmac.privacy.sampling import MAX_BLOCK
 
 DOUBLE = Fraction(torch.finfo(torch.float64).eps) / 2  # the unit roundoff
 TWO = [Partition("a", (1, 1)), Partition("b", (1, 1))]

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from cli.commands import wait_for
+from dpmac.bounds.allocation import promised
 from dpmac.privacy import OuterPart, PerLayerClip, door
-from dpmac.privacy.partition import promised
 
 SURE = ["--confidence", "0.9999999"]  # so that no test accuses a correct build by chance
 SHORT = ["audit", "--only", "residual", "--draws", "60", "--workers", "1", *SURE]

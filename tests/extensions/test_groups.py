@@ -17,6 +17,7 @@ from scipy import stats
 from doorway import ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
 from dpmac.kernels.chunks import CHUNK, chunk_of
+from dpmac.kernels.padding import MAX_BLOCK, block_size
 from dpmac.privacy import (
     DensePart,
     Ledger,
@@ -28,7 +29,6 @@ from dpmac.privacy import (
     door,
     sampling,
 )
-from dpmac.privacy.sampling import MAX_BLOCK, block_size
 from dpmac.randomness import SeededNoise
 
 WHO = (1, 3, 1, 2, 3, 3, 3, 3, 4)  # one person of five rows, one of two, two of one

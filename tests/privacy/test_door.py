@@ -11,6 +11,7 @@ import torch
 
 from doorway import ONE, go
 from dpmac.checks import ArgumentError
+from dpmac.kernels import padding
 from dpmac.privacy import (
     DensePart,
     GramPart,
@@ -23,7 +24,6 @@ from dpmac.privacy import (
     PrivateRows,
     Unbounded,
     door,
-    sampling,
 )
 from dpmac.privacy.noise import Grid
 from dpmac.randomness import SeededNoise, SystemNoise
@@ -213,7 +213,7 @@ def test_sums_are_made_in_blocks_of_bounded_length(monkeypatch):
         return [DensePart(x)]
 
     for longest in (32, 128, 4096):
-        monkeypatch.setattr(sampling, "MAX_BLOCK", longest)
+        monkeypatch.setattr(padding, "MAX_BLOCK", longest)
         for micro in (1, 100, None):
             lengths.clear()
             (found,) = go(ONE, listening, rows=rows, sigma=0.0, micro_batch=micro)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from doorway import ask
 from dpmac.checks import ArgumentError
-from dpmac.privacy import DensePart, Partition, PrivateRows, door, sampling
+from dpmac.kernels import padding
+from dpmac.privacy import DensePart, Partition, PrivateRows, door
 from dpmac.privacy.noise import EXACT, MOST, Grid, perturbed
 from dpmac.randomness import SeededNoise, SystemNoise
 
@@ -59,7 +60,7 @@ def test_a_sum_that_would_not_be_exact_is_refused_before_anything_is_spent():
 
 def test_sums_over_many_blocks_do_not_depend_on_their_order(monkeypatch):
     """One share that dwarfs the others: doubles would lose different ones in another order."""
-    monkeypatch.setattr(sampling, "MAX_BLOCK", 32)
+    monkeypatch.setattr(padding, "MAX_BLOCK", 32)
     x = SeededNoise(1).normal((3000, 4))
     x = x / torch.linalg.vector_norm(x, dim=1, keepdim=True) * 0.9
     table = {"forth": PrivateRows(x), "back": PrivateRows(x.flip(0))}
@@ -78,7 +79,7 @@ def test_sums_over_many_blocks_do_not_depend_on_their_order(monkeypatch):
 
 def test_one_row_moves_the_sum_on_the_grid_by_one_rounding_however_many_blocks_there_are(monkeypatch):
     """The other blocks' sums are rounded too, and the same whoever stands beside them."""
-    monkeypatch.setattr(sampling, "MAX_BLOCK", 32)
+    monkeypatch.setattr(padding, "MAX_BLOCK", 32)
     monkeypatch.setattr(door, "perturbed", lambda whole, *_: {"p0": whole})
     x = SeededNoise(2).normal((2000, 50))
     x = x / torch.linalg.vector_norm(x, dim=1, keepdim=True) * 0.999

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmac.bounds.clipping import joint_norms
+from dpmac.kernels.padding import MAX_BLOCK
 from dpmac.privacy import (
     AdaptiveQuantile,
     DensePart,
@@ -26,7 +27,6 @@ from dpmac.privacy import (
     release,
 )
 from dpmac.privacy.parts import KEPT, SLACK
-from dpmac.privacy.sampling import MAX_BLOCK
 from dpmac.randomness import SeededNoise
 
 BOUNDS = [

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from doorway import ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
 from dpmac.extensions.row_independence import ROWS
+from dpmac.kernels.padding import block_size
 from dpmac.privacy import DensePart, Partition, PoissonSampler, PrivateRows
-from dpmac.privacy.sampling import block_size
 from dpmac.randomness import SeededNoise
 
 N, WIDTH = 150, 37

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from doorway import ONE, ask
 
+from doorway import ONE, ask
+from dpmac.bounds.allocation import promised
 from dpmac.privacy import DensePart, Partition, Query
-from dpmac.privacy.partition import promised
 
 
 def test_a_query_made_from_another_has_a_recording_of_its_own():

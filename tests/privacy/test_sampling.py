@@ -18,9 +18,8 @@ from scipy import stats
 from doorway import blocks_of
 from dpmac.checks import ArgumentError
 from dpmac.kernels.chunks import CHUNK
-from dpmac.kernels.padding import Room
+from dpmac.kernels.padding import Room, block_size
 from dpmac.privacy import PoissonSampler, PrivateRows, sampling
-from dpmac.privacy.sampling import block_size
 from dpmac.randomness import SeededNoise, SystemNoise
 
 # --- samples --------------------------------------------------------------------------------------------------------

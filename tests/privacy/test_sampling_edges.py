@@ -15,11 +15,11 @@ from doorway import ONE, ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
 from dpmac.extensions.entries import from_dict, to_dict
 from dpmac.kernels.chunks import CHUNK
-from dpmac.kernels.padding import Room
+from dpmac.kernels.padding import MAX_BLOCK, USUAL_BLOCK, Room, block_size
 from dpmac.privacy import PoissonSampler, PrivateRows, door
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.parts import KEPT
-from dpmac.privacy.sampling import MAX_BLOCK, USUAL_BLOCK, Batch, block_size
+from dpmac.privacy.sampling import Batch
 from dpmac.randomness import SeededNoise, SystemNoise
 from shelves import Shelf
 

@@ -92,6 +92,17 @@ def test_a_value_of_the_dictionary_that_no_row_has_is_no_error():
     assert Reader({"a": Number(0, 1)}).codes("a", cells, 0).tolist() == [0.5, 0.5]
 
 
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_a_text_that_is_no_text_is_an_error_of_ours(dictionary):
+    """Found by fuzzing: one bit of a Parquet file, and pyarrow hands out bytes that cannot be decoded."""
+    offsets = pa.array([0, 1, 3], pa.int32()).buffers()[1]
+    cells = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"a\xb1b"))
+    cells = cells.dictionary_encode() if dictionary else cells
+    for work in (lambda: distinct(cells), lambda: Reader({"a": VALUES}).codes("a", cells, 0)):
+        with pytest.raises(ArgumentError, match=r"not UTF-8.: the file is damaged"):
+            work()
+
+
 def test_targets_are_counted_from_the_tables_first_row_too():
     def targets(_):
         raise ArgumentError("y, row 3", None, "mend it")

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from dpmac.bounds.allocation import per_layer
+from dpmac.bounds.allocation import per_layer, promised
 from dpmac.bounds.clipping import PerLayerClip, clip_factors
 from dpmac.checks import ArgumentError, number
 from dpmac.kernels.dense import DensePart
-from dpmac.privacy.partition import Partition, promised
+from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import SLACK, Part
 
 WITHIN = " within"  # what is added to a partition's name for the count of examples within its threshold

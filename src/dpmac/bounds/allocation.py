@@ -56,3 +56,8 @@ def allocated(allocation: Allocation, sensitivities: Sequence[float], partitions
         fix = f"its scales give sum (D_i / scale_i)^2 = {total:.6g}: it must be at most 1"
         raise ArgumentError("allocation", allocation, fix)
     return scales
+
+
+def promised(partitions: Sequence[Partition], scales: Sequence[float]) -> tuple[Partition, ...]:
+    """Each partition with its scale."""
+    return tuple(p.promised(scale) for p, scale in zip(partitions, scales, strict=True))

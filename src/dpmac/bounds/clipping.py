@@ -22,9 +22,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from dpmac.bounds.allocation import Allocation, EqualShares, allocated, per_layer
+from dpmac.bounds.allocation import Allocation, EqualShares, allocated, per_layer, promised
 from dpmac.checks import ArgumentError, number
-from dpmac.privacy.partition import Partition, promised
+from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import SLACK, Part, joint_norms
 
 

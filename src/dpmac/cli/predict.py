@@ -41,7 +41,7 @@ def predict(
     from dpmac.cli.scores import schema_of
     from dpmac.files import whole_file
     from dpmac.saving import load
-    from dpmac.tables.files import csv_text, for_spreadsheets, need_columns, numbers_read, read_table
+    from dpmac.tables.files import csv_text, for_spreadsheets, need_columns, read_table, typed
 
     if out is not None and out.exists() and not force:
         raise ArgumentError("--out", str(out), "this file exists: give another, or --force to write over it")
@@ -51,7 +51,7 @@ def predict(
     schema = schema_of(estimator, run)
     table = read_table(file)  # as it is, so that what is copied is
     need_columns(file, table, [*schema.features, *(id_ or ())])
-    found = predictions(estimator, numbers_read({name: table[name] for name in schema.features}, schema))
+    found = predictions(estimator, typed({name: table[name] for name in schema.features}, schema))
     ids = _ids(file, table, id_ or [], found)
     text = csv_text(for_spreadsheets({**ids, **found}))
     if out is None:
@@ -65,8 +65,8 @@ def predict(
 
 def predictions(estimator: Any, table: Any) -> dict[str, Any]:
     """The columns that a model has to say of a table."""
-    from dpmac.tables.columns import text_of
     from dpmac.tables.files import rows_in
+    from dpmac.tables.texts import text_of
 
     if not rows_in(table):
         raise ArgumentError("file", "0 rows", "it has no rows to predict")

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpmac.checks import ArgumentError
 from dpmac.cli.ending import Failed, add
 
+if TYPE_CHECKING:
+    from dpmac.tables import ColumnKind
+
 schema_app = typer.Typer(
     name="schema",
-    help="What is publicly known of a table: columns, ranges of numbers, values of categories.\n\n"
+    help="What is publicly known of a table: columns, ranges of numbers and dates, values of categories.\n\n"
     "A model sees rows through it alone. It must be written without looking at the rows, from a code book or common "
     "knowledge, or be estimated privately and paid for.\n\n[bold]Example[/bold]\n\n"
     "  dpmac schema init patients.csv > template.json",
@@ -23,16 +26,14 @@ schema_app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-HELP = [
-    "Fill in every null with what is publicly known, then run: dpmac schema check THIS-FILE",
-    "number: low and high, a range that any such row may have; what lies outside is clipped.",
-    "category: values, a list of texts; any other value counts as 'other'.",
+BEGIN = "Fill in every null with what is publicly known, then run: dpmac schema check THIS-FILE"
+END = [
     "missing: whether a cell may be empty. Take out columns that a model should not see: names, identifiers.",
     "Never copy ranges or values from the rows: that would leak. 'dpmac schema estimate' pays for ranges.",
 ]
 LOOKED = (
-    "the kinds were guessed by looking at the rows, which no guarantee covers: check each, or use "
-    "--kinds-from-header-only. No range and no value was copied."
+    "the kinds, and the formats of dates, were guessed by looking at the rows, which no guarantee covers: check each, "
+    "or use --kinds-from-header-only. No range and no value was copied."
 )
 
 
@@ -46,8 +47,8 @@ def init(
     """Print a template: the columns of a file, with a guess at their kinds; all else is for you to write.
 
     Ranges and values are null, and stay so until you write in what is publicly known: they are never copied from the
-    rows. The guess of a kind, number or category, looks at them; with [bold]--kinds-from-header-only[/bold] nothing
-    but the first line is used.
+    rows. The guess of a kind (number, category, or date with its format) looks at them; with
+    [bold]--kinds-from-header-only[/bold] nothing but the first line is used.
 
     [bold]Examples[/bold]
 
@@ -55,14 +56,16 @@ def init(
 
       dpmac schema init patients.csv --target death --kinds-from-header-only > template.json
     """
-    from dpmac.tables.files import need_columns
+    from dpmac.tables.files import need_columns, open_column
+    from dpmac.tables.kinds import KINDS
     from dpmac.tables.stored import open_table
 
     table = open_table(file)
     if target is not None:
         need_columns(file, table, [target])
-    columns = {name: _open(None if header_only else _guessed(table, name)) for name in table if name}
-    raw = {"_help": HELP, "name": file.name.split(".")[0], "about": "", "target": target, "columns": columns}
+    columns = {name: open_column(None) if header_only else _guessed(table, name) for name in table if name}
+    notes = [BEGIN, *(kind.help for kind in KINDS.values()), *END]
+    raw = {"_help": notes, "name": file.name.split(".")[0], "about": "", "target": target, "columns": columns}
     typer.echo(json.dumps(raw, indent=1, ensure_ascii=False))
     typer.echo(f"dpmac: {len(columns)} columns. Fill in every null with what is publicly known.", err=True)
     if not header_only:
@@ -107,7 +110,7 @@ def check(
 
 def estimate(
     file: Annotated[Path, typer.Argument(help="The rows: CSV, Parquet, or a folder of Parquet.", metavar="FILE")],
-    schema: Annotated[Path, typer.Option(help="A template; its numbers without a range are estimated.")],
+    schema: Annotated[Path, typer.Option(help="A template; its numbers and dates without a range are estimated.")],
     epsilon: Annotated[float, typer.Option(help="What to spend on all ranges together.")],
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set, which this is written into.")],
     delta: Annotated[float | None, typer.Option(help="Left out: safely below 1/n.")] = None,
@@ -139,7 +142,7 @@ def estimate(
     from dpmac.training.defaults import safe_delta
 
     raw = Schema.read(schema)
-    open_ = [name for name in _open_ranges(schema, raw) if name != groups]
+    open_ = {name: column for name, column in _open_ranges(schema, raw).items() if name != groups}
     check_estimate(file, ledger, out)
     table = open_table(file)
     need_columns(file, table, needed := [*open_, *filter(None, [groups])])
@@ -148,7 +151,8 @@ def estimate(
     with book.noting(purpose="ranges of columns", model=""):
         cells: Any = table.only(needed) if isinstance(table, Files) else {name: table[name] for name in needed}
         source = noise_source(seed)
-        found, about = estimated_columns(cells, epsilon, chosen, {}, ledger=book, source=source, groups=groups)
+        how: Any = {"ledger": book, "source": source, "groups": groups, "estimated": open_}
+        found, about = estimated_columns(cells, epsilon, chosen, {}, **how)
     for name, column in found.items():
         raw["columns"][name] = {**raw["columns"][name], **column.to_dict()}
     raw["about"] = "; ".join(filter(None, (raw.get("about"), about)))
@@ -166,28 +170,30 @@ def estimate(
     typer.echo(f"dpmac: {about}; recorded in {ledger}", err=True)
 
 
-def _guessed(table: Any, name: str) -> str:
+def _guessed(table: Any, name: str) -> dict[str, Any]:
     from dpmac.tables import Files
-    from dpmac.tables.files import guessed_kind
+    from dpmac.tables.files import guessed_template
 
-    return guessed_kind(table.different(name) if isinstance(table, Files) else table[name])
-
-
-def _open(kind: str | None) -> dict[str, Any]:
-    fields = {"number": ["low", "high"], "category": ["values"], None: ["low", "high", "values"]}[kind]
-    return {"kind": kind, **dict.fromkeys(fields), "missing": True}
+    return guessed_template(table.different(name) if isinstance(table, Files) else table[name])
 
 
-def _open_ranges(path: Path, raw: Any) -> list[str]:
-    """The numeric columns of a template that have no range yet."""
+def _open_ranges(path: Path, raw: Any) -> dict[str, ColumnKind]:
+    """The columns of a template that could have a range and have none yet, as they are read for estimating it."""
+    from dpmac.tables.kinds import KINDS
     from dpmac.tables.schema import unfinished
 
     columns = raw.get("columns") if isinstance(raw, dict) else None
     if not isinstance(columns, dict):
         raise ArgumentError("--schema", str(path), "it has no columns: make a template with  dpmac schema init")
-    found = [name for name in unfinished(raw) if columns[name].get("kind") == "number"]
+    found = {}
+    for name in unfinished(raw):
+        kind = KINDS.get(str(columns[name].get("kind")))
+        reader = None if kind is None else kind.unbounded(columns[name])
+        if reader is not None:
+            found[name] = reader
     if not found:
-        raise ArgumentError("--schema", str(path), "no number in it is without a range: there is nothing to estimate")
+        fix = "no number and no date in it is without a range: there is nothing to estimate"
+        raise ArgumentError("--schema", str(path), fix)
     return found
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from dpmac.checks import ArgumentError
 from dpmac.files import whole_file
 from dpmac.tables import Category, Number, Schema, TableEncoder
-from dpmac.tables.columns import text_of
 from dpmac.tables.files import need_columns, rows_in
 from dpmac.tables.frames import cells
+from dpmac.tables.texts import text_of
 
 KEPT = "evaluation.json"
 Array = np.ndarray[Any, Any]
@@ -37,9 +37,9 @@ def check_scored(schema: Schema, table: Any, file: str) -> None:
     if rows_in(table) < 1:
         raise ArgumentError("file", file, "it has no rows")
     TableEncoder(schema).codes(table)
-    if isinstance(schema.target_column, Category):
-        _codes(str(schema.target), list(schema.target_column.values), _labels(schema, table))
-    elif isinstance(schema.target_column, Number):
+    if schema.task == "classification":
+        _codes(str(schema.target), list(_classes(schema)), _labels(schema, table))
+    elif schema.task == "regression":
         _numbers(schema, table)
 
 
@@ -92,11 +92,16 @@ def _classified(estimator: Any, schema: Schema, table: Any) -> dict[str, Any]:
 
 def _names(schema: Schema, classes: Array) -> list[str]:
     """The classes as the schema writes them, whatever type the training's labels had: True may be its "1"."""
-    column = schema.target_column
-    assert isinstance(column, Category)
-    places = Category(column.values).coded(str(schema.target), classes)
+    column = Category(_classes(schema))
+    places = column.coded(str(schema.target), classes)
     pairs = zip(places.astype(np.int64), classes, strict=True)
     return [column.values[place] if place < column.other else text_of(label) for place, label in pairs]
+
+
+def _classes(schema: Schema) -> tuple[str, ...]:
+    assert schema.target_column is not None
+    assert schema.target_column.classes is not None
+    return schema.target_column.classes
 
 
 def _labels(schema: Schema, table: Any) -> Array:
@@ -126,9 +131,9 @@ def _regressed(estimator: Any, schema: Schema, table: Any) -> dict[str, float]:
 
 def _numbers(schema: Schema, table: Any) -> Array:
     """The targets of a regression; one that is missing or not finite is an error that names its row."""
-    column = schema.target_column
-    assert isinstance(column, Number)
-    truth = Number(column.low, column.high).coded(str(schema.target), _labels(schema, table))
+    assert schema.target_column is not None
+    assert schema.target_column.target_range is not None
+    truth = Number(*schema.target_column.target_range).coded(str(schema.target), _labels(schema, table))
     if not np.isfinite(truth).all():
         row = int(np.argmax(~np.isfinite(truth)))
         place = f"column {schema.target!r}, row {row}"

@@ -32,7 +32,6 @@ from dpmac.methods import Calibration
 from dpmac.nets import LOSSES, Loss, MultiLabelCrossEntropy, WeightedClasses
 from dpmac.privacy import BOUNDS, Normalise, PrivateRows
 from dpmac.randomness import NoiseSource
-from dpmac.tables import Category
 from dpmac.tables.stored import MEMORY
 from dpmac.training.afterwards import Afterwards
 from dpmac.training.defaults import calibration_for
@@ -183,7 +182,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         if self.classes is not None:
             return self.classes
         column = self._target_column()
-        return column.values if isinstance(column, Category) else None
+        return None if column is None else column.classes
 
     def decision_function(self, X: Any) -> Array:
         """The output layer's pre-activations; for two classes the second minus the first, as scikit-learn has it.
@@ -218,8 +217,8 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         """The classes, sorted, and one-hot targets."""
         check_classes(y)
         column = self._target_column() if self.classes is None else None
-        if isinstance(column, Category):
-            classes, codes = encoded_by_schema(column, y)
+        if column is not None and column.classes is not None:
+            classes, codes = encoded_by_schema(column.classes, y)
         else:
             classes, codes = encoded(y, all_classes(self._world, y, self.classes))
         return classes, torch.eye(len(classes))[codes]

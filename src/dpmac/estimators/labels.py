@@ -20,7 +20,8 @@ from dpmac.checks import ArgumentError, check_utf8, number
 from dpmac.nets import Network
 from dpmac.tables import Category
 from dpmac.tables.coding import cells_of, distinct
-from dpmac.tables.columns import Column, check_length
+from dpmac.tables.kinds import ColumnKind
+from dpmac.tables.texts import check_length
 
 Array = np.ndarray[Any, Any]
 SHAPES = "give one label for each row, or a matrix (n, labels) of 0 and 1 where a row may have several"
@@ -129,10 +130,11 @@ def _check_kept(name: str, classes: Array) -> None:
             check_utf8(name, label)
 
 
-def encoded_by_schema(column: Category, y: Array) -> tuple[Array, Tensor]:
+def encoded_by_schema(values: Sequence[str], y: Array) -> tuple[Array, Tensor]:
     """As the schema's values have it, whether or not a row has them; what a class is called follows from y's type."""
-    codes = Category(column.values).coded("y", y)
-    classes = _named(column.values, y.dtype.kind)
+    column = Category(values)
+    codes = column.coded("y", y)
+    classes = _named(values, y.dtype.kind)
     strange = np.flatnonzero(codes == column.other)
     if len(strange):
         raise ArgumentError("y", y[strange[0]], f"this label is not among classes={classes.tolist()}")
@@ -234,7 +236,7 @@ def _weights(name: str, given: Any, classes: list[Any], fix: str) -> tuple[float
 
 
 def accuracy_on(
-    inputs: Tensor, labels: Array, classes: Array, several: bool, column: Column | None = None
+    inputs: Tensor, labels: Array, classes: Array, several: bool, column: ColumnKind | None = None
 ) -> Callable[[Network], Mapping[str, float]]:
     """How often a network is right on *public* rows: of several labels a row, about all of them.
 
@@ -256,13 +258,14 @@ def accuracy_on(
     return accuracy
 
 
-def _coded(labels: Array, classes: Array, column: Column | None) -> Array:
+def _coded(labels: Array, classes: Array, column: ColumnKind | None) -> Array:
     """The place of every public label among the classes; both are values of the ``column``, if it has all classes."""
     name, values = "public_validation", Category(classes)
     if labels.ndim != 1:
         raise ArgumentError(name, f"shape {labels.shape}", "give one label for each row")
-    if isinstance(column, Category) and column.other not in column.coded(name, classes):
-        values = Category(column.values)
+    listed = None if column is None or column.classes is None else Category(column.classes)
+    if listed is not None and listed.other not in listed.coded(name, classes):
+        values = listed
     codes, known = values.coded(name, labels), values.coded(name, classes)
     strange = np.flatnonzero(~np.isin(codes, known))
     if len(strange):

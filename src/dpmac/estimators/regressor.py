@@ -17,7 +17,8 @@ from dpmac.estimators.budget import alone_with_ledger
 from dpmac.methods import ResidualScale
 from dpmac.nets import LOSSES
 from dpmac.tables import Number
-from dpmac.tables.coding import cells_of, numbers_of
+from dpmac.tables.coding import cells_of
+from dpmac.tables.kinds.number import numbers_of
 
 ANY = (-1.0, 1.0)  # a range that is not asked for
 RESIDUALS = 0.02  # of the budget, for the residual's scale
@@ -113,10 +114,10 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         given: Any = self.target_range
         if given is None:
             column = self._target_column()
-            if not isinstance(column, Number):
+            given = None if column is None else column.target_range
+            if given is None:
                 fix = "give the target's public (low, high), or a schema whose target is a number"
-                raise ArgumentError("target_range", given, fix)
-            given = (column.low, column.high)
+                raise ArgumentError("target_range", None, fix)
         fix = "give public, finite numbers (low, high) with low < high"
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise ArgumentError("target_range", given, fix)

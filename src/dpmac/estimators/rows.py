@@ -27,8 +27,8 @@ from dpmac.privacy import Persons, PrivateRows
 from dpmac.privacy.sampling import ROW
 from dpmac.tables import Files, Schema, TableEncoder
 from dpmac.tables.coding import Reader, Targets
-from dpmac.tables.columns import Column
 from dpmac.tables.frames import cells
+from dpmac.tables.kinds import ColumnKind
 from dpmac.tables.stored import files_of
 from dpmac.training.progress import progress_bar
 
@@ -107,7 +107,7 @@ class OnRows(Budgeted):
             raise ArgumentError("feature_range", self.feature_range, fix)
         return TableEncoder(self.schema, self._bins)
 
-    def _target_column(self) -> Column | None:
+    def _target_column(self) -> ColumnKind | None:
         """What the schema says of its target; None without a schema or a target."""
         encoder = self._encoder()
         return None if encoder is None else encoder.schema.target_column

@@ -14,8 +14,9 @@ from dpmac.extensions.persons import Persons
 from dpmac.extensions.provenance import Origin, origin_of
 from dpmac.extensions.row_independence import ROWS, check_apart
 from dpmac.kernels.gathering import Columns, gathered
+from dpmac.kernels.padding import MULTIPLE, block_size
 from dpmac.privacy.private_rows import PrivateRows
-from dpmac.privacy.sampling import MULTIPLE, Map, OneRowEach, block_size
+from dpmac.privacy.sampling import Map, OneRowEach
 
 
 @torch.no_grad()

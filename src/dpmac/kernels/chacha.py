@@ -1,5 +1,7 @@
 """Noise where it is used, on a CUDA device: ChaCha20 (RFC 8439), keyed by the operating system for every draw.
 
+K4: words are ChaCha20's, and draws made of them have exactly the stated law.
+
 As on the CPU, a fresh key of 256 bits serves one draw and is forgotten; inside the draw every block of 64 bytes has its
 own number. What is assumed: the key cannot be guessed, and ChaCha20 cannot be told from a random function (which may
 repeat itself, so there is no limit to what one key may make). The key travels to the device as arguments of a kernel,

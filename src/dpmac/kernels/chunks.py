@@ -1,5 +1,7 @@
 """Sums of outer products in single precision: chunks of rows whose products round, and by how much at most.
 
+K2: what single precision rounds by is counted here, and set aside in every norm.
+
 A product of double precision takes twice as long as one of single. What single precision rounds is counted instead, in
 :data:`SINGLE_ROOM`, and every norm that a bound and the door go by has room for it.
 """

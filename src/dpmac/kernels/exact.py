@@ -1,5 +1,7 @@
 """The last word on a draw: which whole number round(2**bits N) is, decided in as many digits as that takes.
 
+K4: decides what doubles leave open, with as many digits as it takes.
+
 A pair of Gaussians is a function of two real numbers with infinitely many binary digits: U, uniform in (0, 1), and V,
 uniform in [-1, 1). sqrt(-2 log U) cos(pi V) and sqrt(-2 log U) sin(pi V) are then independent and *exactly* N(0, 1).
 Some leading digits of U and V are drawn, and where they leave a rounding open, more. :func:`decided` takes intervals

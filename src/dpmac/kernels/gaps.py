@@ -1,5 +1,7 @@
 """Rare places: those of very many that stand, each by itself with a small probability, without asking all the others.
 
+K4: gaps have exactly a geometric law.
+
 Between two places that stand, the number G of those that do not has P(G >= g) = (1 - q)**g. If U is uniform in (0, 1),
 floor(log U / log(1 - q)) has exactly that law, and gaps drawn one after the other give every place its own coin. U is a
 number of infinitely many binary digits: 63 are drawn, and the ratio is computed in doubles with a bound on everything

@@ -1,5 +1,7 @@
 """From random words to the laws that the package draws from. Deterministic: all randomness is in the words.
 
+K4 for places, whose chance is off by less than 2**-69. The Gaussians here are for initial weights only.
+
 Gaussians come from the Box-Muller transform in double precision: a radius sqrt(-2 log u) and a direction, from two
 words of 64 bits for two draws. These are floating-point Gaussians, for initial weights and the like, whose radii end at
 9.4; what a release adds is drawn from the same words and is exact, to the last bit and in the farthest tail

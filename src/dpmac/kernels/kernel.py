@@ -1,5 +1,7 @@
 """ChaCha20 and the Gaussian transform as one Triton kernel: the cipher's words never leave the registers.
 
+K4: the same words and the same draws as on the CPU, bit for bit, or left for the CPU to decide.
+
 The same bits and the same layout as the plain torch beside it (:mod:`dpmac.kernels.chacha`), which says what each
 word is for; only logarithm, sine and cosine may round differently. One lane makes one block of 64 bytes.
 Imported only where Triton is installed.

@@ -1,5 +1,7 @@
 """The loss distribution of a list of mechanisms, by dp-accounting, on a grid that stays small.
 
+K5: an account is never below the true cost.
+
 Three things keep it quick, and each leaves an upper bound:
 
 - *Plain Gaussian releases are one.* Those of multipliers s_1, s_2, ... on all rows are together exactly as private as
@@ -16,8 +18,10 @@ Three things keep it quick, and each leaves an upper bound:
 from __future__ import annotations
 
 import functools
+import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -239,3 +243,15 @@ class _Step:
 def _log_sum(logs: np.ndarray[Any, Any]) -> float:
     top = float(logs.max())
     return top + math.log(float(np.exp(logs - top).sum()))
+
+
+@contextmanager
+def quiet_absl() -> Iterator[None]:
+    """RDP logs a warning for each moment it leaves out; leaving one out only raises its epsilon, so say nothing."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -1,5 +1,7 @@
 """How many spots a sample gets: a public number, or a noisy count of its rows, whichever is less work.
 
+K3: the number of spots and the shape of a block follow from public numbers, or from a count that is paid for.
+
 What is computed for a row may depend on how many rows are computed together (kernels round by shape), so the number of
 spots must not tell how many rows were drawn. A public number has to be large: 1,248 spots for an expected 1,000 of
 60,000 rows. The other way is to count the drawn rows, add Gaussian noise, and a margin that the noise exceeds once in
@@ -25,9 +27,14 @@ from typing import TYPE_CHECKING
 
 from scipy.special import betainc, ndtri
 
+from dpmac.kernels.chunks import CHUNK
+
 if TYPE_CHECKING:
     from dpmac.randomness import NoiseSource
 
+MAX_BLOCK = 8192  # rows in a block, at most: the rounding argument of parts.SLACK counts on it
+USUAL_BLOCK = 4608  # unless another number is asked for: room for a batch of 4,096, and what caches hold is quicker
+MULTIPLE = 32  # rows of a block come in multiples of it: matrix kernels have no remainders to treat apart
 RATIO = 10.0  # of the count's noise multiplier to that of the whole release
 SAVES = 0.04  # of the spots, at least, or a count is not worth its noise
 _BITS = 30  # steps in the deviation of the noise on the count
@@ -102,3 +109,17 @@ def room_for(n: int, rate: float, overflow: float) -> int:
         enough = float(betainc(float(middle), float(n - middle), rate)) < overflow / 2
         low, high = (low, middle) if enough else (middle, high)
     return high
+
+
+def block_size(capacity: int, micro_batch: int | None, together: int = 1) -> int:
+    """Rows in a block: all there is room for in as few equal blocks as the micro-batch (or USUAL_BLOCK) allows.
+
+    Depends on public numbers only. A multiple of MULTIPLE, and of ``together``, a power of two; or, of rows alone, so
+    many that they are chunks of one length (:func:`~dpmac.kernels.chunks.chunk_of`).
+    """
+    capacity, multiple = max(capacity, 1), max(MULTIPLE, together)
+    most = min(multiple * math.ceil((USUAL_BLOCK if micro_batch is None else micro_batch) / multiple), MAX_BLOCK)
+    each = math.ceil(capacity / math.ceil(capacity / most))
+    chunks = math.ceil(each / CHUNK)
+    alike = 4 * chunks * math.ceil(each / (4 * chunks))
+    return alike if chunks > 1 and together == 1 and alike <= most else multiple * math.ceil(each / multiple)

@@ -1,5 +1,7 @@
 """Parts of layers whose weights serve many positions: a convolution's slope, summed over an image.
 
+K1: the norm that is given is never below that of the share. K2: sums in double precision.
+
 A share is a sum of outer products, one for each position, and no longer of rank one. Its norm comes from the two Gram
 matrices of the positions (P^2 (d_in + d_out) operations) or by building the share (P d_in d_out), whichever is less;
 that follows from shapes alone. Either way terms of different positions may cancel, so rounding is bounded against what

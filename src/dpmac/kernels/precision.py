@@ -1,5 +1,7 @@
 """Single-precision products as they are written, while a release adds up: no TF32, no bfloat16, no autocast.
 
+K2 counts on it: single-precision products round to 24 bits.
+
 The rounding argument of :func:`dpmac.kernels.chunks.in_chunks` counts on products that round to 24 bits. torch's
 settings that allow less are of the whole process, so releases in several threads share one change of them: the first to
 come makes it, the last to go puts back what was there.

@@ -1,5 +1,7 @@
 """A block's sums as one CUDA graph: recorded once, replayed at every release that asks the same.
 
+K1 to K3 hold in a replay as they do in the code that was recorded: it does the same on the same memory.
+
 On a GPU a step of a usual network is a hundred small kernels, and launching them from Python takes ten times as long as
 they run. A graph launches them all at once. It does exactly what was recorded, on the same memory: the rows' numbers in
 their table (their spots are copied in before every replay) and the weights as they then are. So only a query that says

@@ -1,5 +1,7 @@
 """Gaussians rounded to whole numbers, exactly: round(2**bits N) with not one bit of its law out of place.
 
+K4: not one bit of the law of round(2**bits N) is out of place.
+
 The transform in double precision (:mod:`dpmac.kernels.gaussian`) gives x, near the product that the true numbers U
 and V would give. How near is proved: :func:`error` bounds it, whatever the digits of U and V are that have not been
 drawn. Where x is further than that from every half, its rounding is that of the true product. The others, one draw in

@@ -1,5 +1,7 @@
 """Random words on the CPU: AES-256 in counter mode, keyed by the operating system.
 
+K4, if AES-256 cannot be told from a random permutation and the system's keys cannot be guessed.
+
 A key is drawn from ``os.urandom`` (the kernel's cryptographic generator), serves one draw, and is forgotten. There is
 no state between draws. So there is nothing that a fork, a pickle, a copy, a thread or a resumed run could repeat, and
 nothing by which a draw could be computed from what is left in memory after it (but for what the interpreter and the

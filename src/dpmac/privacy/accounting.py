@@ -12,15 +12,13 @@ it.
 from __future__ import annotations
 
 import functools
-import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.kernels.losses import FULL, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian
+from dpmac.kernels.losses import FULL, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian, quiet_absl
 
 Accountant = Literal["pld", "rdp"]
 MIN_MULTIPLIER = 0.01  # below it an epsilon is in the thousands and the accountants lose their footing
@@ -178,7 +176,7 @@ def _moments(mechanisms: Sequence[Mechanism], delta: float, effort: Effort) -> f
     """
     from dp_accounting import rdp
 
-    with _quiet_absl():
+    with quiet_absl():
         fresh = rdp.RdpAccountant(ROUGH_ORDERS) if effort is ROUGH else rdp.RdpAccountant()
         fresh.compose(event_of(mechanisms))
         return float(fresh.get_epsilon(delta))
@@ -189,15 +187,3 @@ def accountant_version() -> str:
     from importlib.metadata import version
 
     return f"dp-accounting {version('dp-accounting')}"
-
-
-@contextmanager
-def _quiet_absl() -> Iterator[None]:
-    """RDP logs a warning for each moment it leaves out; leaving one out only raises its epsilon, so say nothing."""
-    logger = logging.getLogger("absl")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 
@@ -29,8 +28,3 @@ class Partition:
     def promised(self, scale: float) -> Partition:
         """The same partition with the scale that a bound promises for it."""
         return replace(self, scale=scale)
-
-
-def promised(partitions: Sequence[Partition], scales: Sequence[float]) -> tuple[Partition, ...]:
-    """Each partition with its scale."""
-    return tuple(p.promised(scale) for p, scale in zip(partitions, scales, strict=True))

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError
 from dpmac.kernels.gathering import Columns
-from dpmac.privacy.sampling import MULTIPLE, Batch, Fetcher, Map, OneRowEach, Places, PoissonSampler
+from dpmac.kernels.padding import MULTIPLE
+from dpmac.privacy.sampling import Batch, Fetcher, Map, OneRowEach, Places, PoissonSampler
 
 if TYPE_CHECKING:
     from dpmac.extensions.provenance import Origin

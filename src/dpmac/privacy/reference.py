@@ -32,7 +32,7 @@ was released.
 5. *Composition.* The ledger lists every release before anything of it is seen. Rates, multipliers and the number of
    releases are fixed beforehand, in a plan. The accountant composes this list (:mod:`dpmac.privacy.accounting`).
 
-What the package does faster it must prove: :mod:`dpmac.kernels` lists the four obligations.
+What the package does faster it must prove: :mod:`dpmac.kernels` lists the five obligations.
 """
 
 from __future__ import annotations

@@ -20,10 +20,9 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.kernels.chunks import CHUNK
 from dpmac.kernels.gaps import RARE
 from dpmac.kernels.gathering import Columns, gathered
-from dpmac.kernels.padding import Room, rooms
+from dpmac.kernels.padding import MAX_BLOCK, Room, block_size, rooms
 from dpmac.randomness import NoiseSource, SystemNoise, shuffled
 
 if TYPE_CHECKING:
@@ -31,10 +30,7 @@ if TYPE_CHECKING:
     from dpmac.extensions.world import World
 
 MIN_RATE = 1e-9
-MAX_BLOCK = 8192  # rows in a block, at most: the rounding argument of parts.SLACK counts on it
-USUAL_BLOCK = 4608  # unless another number is asked for: room for a batch of 4,096, and what caches hold is quicker
 NO_ROOM = 2.0**-80  # the chance that a sample finds no room, unless a plan sets more of its delta aside
-MULTIPLE = 32  # rows of a block come in multiples of it: matrix kernels have no remainders to treat apart
 ROW = "row"  # the unit of privacy of a table whose places hold one row each
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
 Map = Callable[[Tensor], Tensor]
@@ -271,17 +267,3 @@ class Batch:
             return
         for columns, block in self._columns.each(iter(blocks)):
             yield tuple(column.to(self.device) for column in columns), block
-
-
-def block_size(capacity: int, micro_batch: int | None, together: int = 1) -> int:
-    """Rows in a block: all there is room for in as few equal blocks as the micro-batch (or USUAL_BLOCK) allows.
-
-    Depends on public numbers only. A multiple of MULTIPLE, and of ``together``, a power of two; or, of rows alone, so
-    many that they are chunks of one length (:func:`~dpmac.kernels.chunks.chunk_of`).
-    """
-    capacity, multiple = max(capacity, 1), max(MULTIPLE, together)
-    most = min(multiple * math.ceil((USUAL_BLOCK if micro_batch is None else micro_batch) / multiple), MAX_BLOCK)
-    each = math.ceil(capacity / math.ceil(capacity / most))
-    chunks = math.ceil(each / CHUNK)
-    alike = 4 * chunks * math.ceil(each / (4 * chunks))
-    return alike if chunks > 1 and together == 1 and alike <= most else multiple * math.ceil(each / multiple)

@@ -18,13 +18,17 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Axis:
-    """What is on an axis, and from where to where; ``percent`` writes parts as percents, ``log`` spaces by powers."""
+    """What is on an axis, and from where to where; ``percent`` writes parts as percents, ``log`` spaces by powers.
+
+    ``written`` says how values are written, where they are neither numbers nor parts.
+    """
 
     label: str
     low: float
     high: float
     percent: bool = False
     log: bool = False
+    written: Callable[[float], str] | None = None
 
     def place(self, value: float) -> float:
         """Where ``value`` is, from 0 to 1; what lies outside is put on the edge."""
@@ -40,7 +44,9 @@ class Axis:
         return round_numbers(self.low, self.high, wanted)
 
     def write(self, value: float) -> str:
-        return percent(value) if self.percent else short(value)
+        if self.percent:
+            return percent(value)
+        return short(value) if self.written is None else self.written(value)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpmac.report.synthetic import Array, Cells, Maker
-from dpmac.tables import Category, Schema
+from dpmac.tables import ColumnKind, Schema
 
 ROWS = 200  # synthetic rows that each value is tried on
 POINTS = 21  # of a number's range
@@ -24,7 +24,7 @@ class Effect:
     """Of one column the values tried, and the mean prediction (values, outputs) over synthetic rows that have each."""
 
     column: str
-    category: bool
+    of: ColumnKind
     cells: Cells
     means: Array
 
@@ -49,8 +49,9 @@ class Effects:
 class WayBack:
     """Synthetic rows before and after the code, and of each column how much of its spread comes back.
 
-    Of a number that is 1 less the mean squared error over the variance (0 at least); of a category the part of rows
-    that come back as they were, less what the commonest answer alone would have right, over the rest.
+    Of a column whose values lie on a line that is 1 less the mean squared error over the variance (0 at least); of any
+    other the part of rows that come back as they were, less what the commonest answer alone would have right, over the
+    rest.
     """
 
     before: dict[str, Array]
@@ -69,11 +70,11 @@ def effects_of(estimator: Any, maker: Maker, schema: Schema | None) -> Effects:
     def effect(name: str) -> Effect:
         cells = maker.tried(name, points)
         many = {other: np.tile(values, len(cells.values)) for other, values in base.items()}
-        kind = object if isinstance(maker.columns[name], Category) else np.float64
-        many[name] = np.repeat(np.array(cells.values, dtype=kind), rows)
+        column = maker.columns[name]
+        many[name] = np.repeat(np.array(cells.values, dtype=column.dtype), rows)
         found = _predictions(estimator, maker.shaped(many), probabilities)[:, places]
         means = found.reshape(len(cells.values), rows, -1).mean(axis=1)
-        return Effect(name, isinstance(maker.columns[name], Category), cells, means)
+        return Effect(name, column, cells, means)
 
     found = sorted((effect(name) for name in maker.columns), key=lambda one: -one.size)
     left_out = max(0, len(outputs) - MANY)
@@ -81,7 +82,7 @@ def effects_of(estimator: Any, maker: Maker, schema: Schema | None) -> Effects:
         moved = np.max([one.means.max(axis=0) - one.means.min(axis=0) for one in found], axis=0)
         kept = sorted(np.argsort(-moved)[:MANY].tolist())
         outputs = tuple(outputs[k] for k in kept)
-        found = [Effect(one.column, one.category, one.cells, one.means[:, kept]) for one in found]
+        found = [Effect(one.column, one.of, one.cells, one.means[:, kept]) for one in found]
     return Effects(outputs, probabilities, tuple(found), rows, left_out)
 
 
@@ -90,18 +91,19 @@ def way_back(coder: Any, maker: Maker, rows: int = ROWS) -> WayBack:
     before = maker.rows(rows)
     made = coder.inverse_transform(coder.transform(maker.shaped(before)))
     after = dict(made) if maker.named else {name: made[:, place] for place, name in enumerate(maker.columns)}
-    kept = {name: _kept(before[name], after[name], isinstance(maker.columns[name], Category)) for name in before}
+    kept = {name: _kept(column, before[name], after[name]) for name, column in maker.columns.items()}
     return WayBack(before, after, kept)
 
 
-def _kept(before: Array, after: Array, category: bool) -> float:
-    if category:
+def _kept(column: ColumnKind, before: Array, after: Array) -> float:
+    if not column.ordered:
         right = float(np.mean([a == b for a, b in zip(before, after, strict=True)]))
         common = max(np.unique(before.astype(str), return_counts=True)[1]) / len(before)
         return max(0.0, (right - common) / (1 - common)) if common < 1 else right
-    middle = (float(before.min()) + float(before.max())) / 2
-    missed = np.where(np.isnan(after.astype(float)), middle, after.astype(float)) - before
-    return float(np.clip(1 - np.mean(missed**2) / max(np.var(before), 1e-300), 0, 1))
+    there, back = column.positions(before), column.positions(after)
+    middle = (float(there.min()) + float(there.max())) / 2
+    missed = np.where(np.isnan(back), middle, back) - there
+    return float(np.clip(1 - np.mean(missed**2) / max(np.var(there), 1e-300), 0, 1))
 
 
 def _outputs(estimator: Any, schema: Schema | None) -> tuple[tuple[str, ...], list[int], bool]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
+
+import numpy as np
 
 from dpmac.privacy.statement import not_less, noun, round_up
 from dpmac.report.attack import Attack
@@ -15,7 +18,6 @@ from dpmac.report.material import Material
 from dpmac.report.on_privacy import bound_above
 from dpmac.report.reliability import Bin, Reliability
 from dpmac.report.synthetic import MISSING, Maker, maker_for
-from dpmac.tables import Category
 
 COLUMNS = 12  # of which effects are drawn
 EXAMPLES = 3
@@ -213,11 +215,12 @@ def _effect(one: Effect, found: Effects, y: Axis) -> Markup:
     colours = list(range(1, len(found.outputs) + 1))
     named = Markup(f"<h3>{text(one.column)} <span>{_amount(one.size, y)}</span></h3>")
     rows = [(label, [float(v) for v in means]) for label, means in zip(one.cells.labels, one.means, strict=True)]
-    if one.category:
+    if not one.of.ordered:
         return Markup(named + dots(rows, y, colours))
     gone = [row for row in rows if row[0] == MISSING]
-    pairs = [(float(x), row[1]) for x, row in zip(one.cells.values, rows, strict=True) if row[0] != MISSING]
-    x = Axis("", pairs[0][0], pairs[-1][0])
+    places = one.of.positions(np.array(one.cells.values, dtype=one.of.dtype))
+    pairs = [(float(x), row[1]) for x, row in zip(places, rows, strict=True) if row[0] != MISSING]
+    x = Axis("", pairs[0][0], pairs[-1][0], written=lambda value: one.of.tick(value, short))
     lines = [
         Line(name, [(at, values[k]) for at, values in pairs], colour=k + 1) for k, name in enumerate(found.outputs)
     ]
@@ -240,7 +243,7 @@ def _way_back(run: Material, maker: Maker, title: str) -> Markup:
     bars = dots([(name, [round(found.kept[name], 2)]) for name in ranked[:30]], axis)
     names = list(maker.columns)[:30]
     head = ["column", *(f"{side} {k + 1}" for k in range(EXAMPLES) for side in ("row", "came back"))]
-    rows = [[name, *_cells(name, maker, found.before, found.after)] for name in names]
+    rows = [[name, *_cells(name, found.before, found.after)] for name in names]
     cut = len(maker.columns) - 30
     note = [paragraph(f"{cut} more columns are left out here.", style="soft")] if cut > 0 else []
     scale = "100 %: every cell comes back as it was; 0 %: no better than a guess at the middle, or at one value."
@@ -257,12 +260,10 @@ def _way_back(run: Material, maker: Maker, title: str) -> Markup:
     )
 
 
-def _cells(name: str, maker: Maker, before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[str]:
-    category = isinstance(maker.columns[name], Category)
-
+def _cells(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[str]:
     def shown(cell: Any) -> str:
         if cell is None or cell != cell:
             return "(missing)"
-        return str(cell) if category else short(float(cell))
+        return short(float(cell)) if isinstance(cell, Real) else str(cell)
 
     return [shown(side[name][k]) for k in range(EXAMPLES) for side in (before, after)]

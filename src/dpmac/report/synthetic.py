@@ -6,7 +6,6 @@ columns are independent, and every value of a range is as likely as any other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +13,11 @@ from typing import Any
 import numpy as np
 
 from dpmac.randomness import SeededNoise
-from dpmac.tables import Category, Number, Schema
-from dpmac.tables.encoder import is_wide
+from dpmac.tables import ColumnKind, Number, Schema
 
 Array = np.ndarray[Any, Any]
-Column = Number | Category
 SEED = 1910_06924
 MISSING = "missing"
-OTHER = "any other"
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class Maker:
     With ``named`` rows are tables, dictionaries of columns; without, they are arrays.
     """
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, ColumnKind]
     named: bool
 
     def rows(self, count: int) -> dict[str, Array]:
@@ -47,11 +43,7 @@ class Maker:
         source = SeededNoise(SEED, "/synthetic")
         drawn = {}
         for place, (name, column) in enumerate(self.columns.items()):
-            u = source.spawn(f"{place}").uniform(count).numpy()
-            if isinstance(column, Category):
-                drawn[name] = np.array(column.values, dtype=object)[(u * len(column.values)).astype(int)]
-            else:
-                drawn[name] = column.low + u * (column.high - column.low)
+            drawn[name] = column.drawn(source.spawn(f"{place}").uniform(count).numpy())
         return drawn
 
     def shaped(self, table: Mapping[str, Array]) -> Any:
@@ -61,12 +53,9 @@ class Maker:
     def tried(self, name: str, points: int) -> Cells:
         """The values that a column can have: all of a category, ``points`` of a range, and none if that may be."""
         column = self.columns[name]
-        none = [(None if isinstance(column, Category) else math.nan, MISSING)] if column.missing else []
-        if isinstance(column, Category):
-            both = [*((value, value) for value in column.values), *none]
-        else:
-            both = [*((float(value), f"{value:.4g}") for value in _range(column, points)), *none]
-        return Cells([value for value, _ in both], [label for _, label in both])
+        values = list(column.examples(points))
+        labels = [column.label(value) for value in values]
+        return Cells([*values, column.absent], [*labels, MISSING]) if column.missing else Cells(values, labels)
 
 
 def maker_for(estimator: Any, schema: Schema | None) -> Maker | None:
@@ -86,13 +75,3 @@ def maker_for(estimator: Any, schema: Schema | None) -> Maker | None:
     except (TypeError, ValueError):  # an object of the user's own, of which a folder has the name alone
         return None
     return Maker(columns, named=False)
-
-
-def _range(column: Number, points: int) -> Array:
-    """Points of a range: evenly, and evenly in its logarithm as well where the model sees that too."""
-    width = column.high - column.low
-    places = np.linspace(0.0, width, points)
-    if is_wide(column):
-        places = np.union1d(places, np.expm1(np.linspace(0.0, math.log1p(width), points)))
-    found: Array = np.clip(column.low + places, column.low, column.high)
-    return np.unique(found)

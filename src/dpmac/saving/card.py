@@ -14,8 +14,7 @@ from dpmac.estimators.rows import OnRows
 from dpmac.privacy import Plan, Statement
 from dpmac.privacy.sampling import ROW
 from dpmac.privacy.statement import noun
-from dpmac.tables import Category, Schema
-from dpmac.tables.columns import Column
+from dpmac.tables import ColumnKind, Schema
 
 SEED = (
     "**The seed is in this folder** (`random_state` in `dpmac.json`), and the noise can be replayed by whoever has it. "
@@ -86,11 +85,9 @@ def _inputs(estimator: OnRows, schema: Schema | None) -> list[str]:
     return [f"Rows{what} with these columns:", "\n".join([*lines, *more])]
 
 
-def _described(column: Column) -> str:
+def _described(column: ColumnKind) -> str:
     gone = ", may be missing" if column.missing else ""
-    if isinstance(column, Category):
-        return f"one of {', '.join(map(_code, column.values))}; any other counts as other{gone}"
-    return f"a number, clipped to {column.low:g} .. {column.high:g}{gone}"
+    return f"{column.described(_code)}{gone}"
 
 
 def _outputs(estimator: OnRows, schema: Schema | None) -> str:

@@ -31,8 +31,7 @@ from dpmac.saving.folder import load
 from dpmac.saving.modules import plain_module
 from dpmac.saving.states import check_whole
 from dpmac.saving.writing import write_json
-from dpmac.tables import Category, TableEncoder
-from dpmac.tables.columns import Column
+from dpmac.tables import ColumnKind, TableEncoder
 
 FORMAT = "dpmac-export-1"
 
@@ -125,12 +124,9 @@ def _columns(estimator: OnRows) -> dict[str, Any]:
     return found
 
 
-def _column(name: str, column: Column) -> dict[str, Any]:
+def _column(name: str, column: ColumnKind) -> dict[str, Any]:
     missing = "NaN" if column.missing else "not allowed"
-    if isinstance(column, Category):
-        codes = {value: code for code, value in enumerate(column.values)}
-        return {"name": name, "kind": "category", "codes": codes, "any other": column.other, "missing": missing}
-    return {"name": name, "kind": "number", "clipped to": [column.low, column.high], "missing": missing}
+    return {"name": name, "kind": column.kind, **column.as_input(), "missing": missing}
 
 
 def _plain(value: Any) -> Any:

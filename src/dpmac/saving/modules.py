@@ -17,47 +17,18 @@ from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACR
 from dpmac.estimators.rows import OnRows
 from dpmac.methods import ClosedFormAutoencoder
 from dpmac.nets.fronts import Affine, Front, ToRange
-from dpmac.tables import Category, Number, TableEncoder
-from dpmac.tables.columns import Column
-from dpmac.tables.encoder import CODE, is_wide
+from dpmac.tables import TableEncoder
 
 
 class Table(nn.Module):
-    """:class:`TableEncoder` without slices that are written into: every column's inputs, side by side."""
+    """:class:`TableEncoder` on codes: every column's inputs, side by side."""
 
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__()
-        self.columns = tuple(encoder.schema.features.values())
-        self.bins = encoder.bins
+        self.inputs = encoder.inputs
 
     def forward(self, rows: Tensor) -> Tensor:
-        found = [self._column(column, rows[:, place : place + 1]) for place, column in enumerate(self.columns)]
-        return torch.cat(found, dim=1)
-
-    def _column(self, column: Column, code: Tensor) -> Tensor:
-        there = ~(torch.isnan(code) | torch.isinf(code))
-        known = torch.where(there, code, torch.zeros_like(code))  # what is computed of NaN is not the same everywhere
-        flag = [(~there).to(code.dtype)] if column.missing else []
-        if isinstance(column, Category):
-            listed = (known >= 0) & (known < column.other) & (known == torch.floor(known))
-            place = torch.where(listed, known, torch.full_like(known, float(column.other)))
-            hot = (place == torch.arange(column.other + 1, dtype=code.dtype)) & there
-            return torch.cat([hot.to(code.dtype), *flag], dim=1)
-        return torch.cat([*self._pieces(column, known, there), *flag], dim=1)
-
-    def _pieces(self, column: Number, value: Tensor, there: Tensor) -> list[Tensor]:
-        above = value.clamp(column.low, column.high) - column.low
-        places = [above / (column.high - column.low)]
-        if is_wide(column):
-            places.append(torch.log1p(above) / math.log1p(column.high - column.low))
-        nothing = torch.zeros_like(value)
-        found = []
-        for place in (place.clamp(0.0, 1.0) for place in places):
-            found.append(torch.where(there, 2 * place - 1, nothing))
-            if self.bins:
-                pieces = ((self.bins * place - torch.arange(self.bins, dtype=value.dtype)).clamp(0.0, 1.0) - 0.5) * CODE
-                found.append(torch.where(there, pieces, nothing))
-        return found
+        return self.inputs(rows)
 
 
 class Range(nn.Module):

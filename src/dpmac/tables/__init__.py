@@ -1,11 +1,12 @@
 """Tables of people: a public schema, and the front that makes a network's inputs of their cells."""
 
 from dpmac.nets.fronts import FRONTS
-from dpmac.tables.columns import Category, Column, Number
 from dpmac.tables.encoder import TableEncoder
+from dpmac.tables.kinds import Category, ColumnKind, Date, Number
+from dpmac.tables.kinds import ColumnKind as Column
 from dpmac.tables.schema import Schema
 from dpmac.tables.stored import Files
 
 FRONTS[TableEncoder.kind] = TableEncoder
 
-__all__ = ["Category", "Column", "Files", "Number", "Schema", "TableEncoder"]
+__all__ = ["Category", "Column", "ColumnKind", "Date", "Files", "Number", "Schema", "TableEncoder"]

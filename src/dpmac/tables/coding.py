@@ -1,4 +1,4 @@
-"""Cells of a batch as codes, many at a time: exactly what :meth:`Column.coded` makes of each, and quicker.
+"""Cells of a batch as codes, many at a time: exactly what :meth:`ColumnKind.coded` makes of each, and quicker.
 
 A column of few different values is coded value by value, and the codes are handed out by place. What a cell becomes
 depends on that cell alone, so this is the same. Whatever is out of the ordinary goes through the column's own reader,
@@ -8,14 +8,14 @@ cell by cell, which says what is wrong; rows are counted from the table's first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dpmac.cells import flat
 from dpmac.checks import ArgumentError
-from dpmac.tables.columns import Array, Column, Number
+from dpmac.tables.kinds import Array, ColumnKind
 
 Targets = Callable[[Any], Array]  # the target's cells of a batch -> float32 (rows, outputs)
 _MISSING = "cells are missing here: fill them in, or say missing=True of the column in the schema"
@@ -25,13 +25,13 @@ _MISSING = "cells are missing here: fill them in, or say missing=True of the col
 class Reader:
     """What is read of every batch: the ``columns`` as codes and, with a ``target``, that column by ``targets``."""
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, ColumnKind]
     target: str | None = None
     targets: Targets | None = None
-    _lenient: dict[str, Column] = field(init=False, repr=False)
+    _lenient: dict[str, ColumnKind] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        every = {name: replace(column, missing=True) for name, column in self.columns.items()}
+        every = {name: column.with_missing() for name, column in self.columns.items()}
         object.__setattr__(self, "_lenient", every)
 
     @property
@@ -73,7 +73,7 @@ class counted_from:  # noqa: N801 - used as a statement
                 raise ArgumentError(f"{where}{row}{int(number) + self.first}", error.value, error.fix) from None
 
 
-def unreadable(columns: Mapping[str, Column], batches: Iterable[Mapping[str, Any]]) -> list[str]:
+def unreadable(columns: Mapping[str, ColumnKind], batches: Iterable[Mapping[str, Any]]) -> list[str]:
     """What is wrong with each column that cannot be read: the first cell of it that is in the way."""
     reader, wrong, first = Reader(columns), dict[str, str](), 0
     for batch in batches:
@@ -96,7 +96,7 @@ def distinct(cells: Any) -> tuple[list[Any], Array]:
 
         try:
             found = cells if isinstance(cells, pa.DictionaryArray) else cells.dictionary_encode()
-            values = [*found.dictionary.to_pylist(), None]
+            values = [*cells_of(found.dictionary), None]
             places = found.indices.cast(pa.int64()).fill_null(len(values) - 1)
             return values, places.to_numpy(zero_copy_only=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, AttributeError):
@@ -107,34 +107,21 @@ def distinct(cells: Any) -> tuple[list[Any], Array]:
 
 def cells_of(cells: Any) -> list[Any]:
     """The cells of a batch one by one, as :func:`dpmac.tables.files.read_table` has them."""
-    return cells if isinstance(cells, list) else list(cells.to_pylist())
+    try:
+        return cells if isinstance(cells, list) else list(cells.to_pylist())
+    except UnicodeDecodeError as error:
+        fix = f"the file is damaged, or whatever wrote it broke the format ({error.reason}): write it anew"
+        raise ArgumentError("table", "a text that is not UTF-8", fix) from None
 
 
-def _coded(column: Column, name: str, cells: Any) -> Array:
+def _coded(column: ColumnKind, name: str, cells: Any) -> Array:
     if isinstance(cells, list):
         return column.coded(name, flat(cells))
-    numbers = numbers_of(cells) if isinstance(column, Number) else None
-    if numbers is not None and not np.isinf(numbers).any():
-        return numbers
-    if numbers is None:
-        values, places = distinct(cells)
-        try:
-            return column.coded(name, flat(values))[places]
-        except ArgumentError:  # of a value that no row may have; if one has, what follows says which
-            pass
-    return column.coded(name, flat(cells_of(cells)))
-
-
-def numbers_of(cells: Any) -> Array | None:
-    """Whole numbers, floats and bools as float64, NaN where there is none; None of any other kind of cells."""
-    if isinstance(cells, list):
-        return None
-    import pyarrow as pa
-    from pyarrow import types
-
-    kind = cells.type
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind)):
-        return None
-    exact = cells.cast(pa.uint8()) if types.is_boolean(kind) else cells
-    found: Array = exact.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return found
+    codes = column.coded_at_once(cells)
+    if codes is not None:
+        return codes
+    values, places = distinct(cells)
+    try:
+        return column.coded(name, flat(values))[places]
+    except ArgumentError:  # of a value that no row may have; if one has, what follows says which
+        return column.coded(name, flat(cells_of(cells)))

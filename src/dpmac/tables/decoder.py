@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.tables.columns import Array, Category, Column, Number
-from dpmac.tables.encoder import TableEncoder, is_wide
-from dpmac.tables.schema import Schema
+from dpmac.tables.encoder import TableEncoder
+from dpmac.tables.kinds import Array, ColumnKind
 
-POINTS = 2048  # of a number's range that are tried, on each of its scales
-OTHER = "other"
+POINTS = 2048  # parts of a range whose ends are tried, on each of its scales
 _BLOCK = 4096
 
 
@@ -46,29 +43,10 @@ def longest(encoder: TableEncoder) -> float:
     return math.sqrt(sum(float(inputs.square().sum(dim=1).max()) for inputs in known))
 
 
-def _candidates(column: Column, bins: int) -> tuple[Array, Tensor]:
+def _candidates(column: ColumnKind, bins: int) -> tuple[Array, Tensor]:
     """Cells that this column may have, and their inputs (m, width)."""
-    codes, cells = _codes(column)
-    return cells, TableEncoder(Schema({"column": column}), bins)(codes[:, None])
-
-
-def _codes(column: Column) -> tuple[Tensor, Array]:
-    """Codes that a cell of this column may have, and the cells that they stand for."""
-    if isinstance(column, Category):
-        cells: list[object] = [*column.values, OTHER, *([None] if column.missing else [])]
-        codes = [*range(column.other + 1), *([math.nan] if column.missing else [])]
-        return torch.tensor(codes, dtype=torch.float64), np.array(cells, dtype=object)
-    values = _values(column)
-    values = np.append(values, math.nan) if column.missing else values
-    return torch.from_numpy(values), values
-
-
-def _values(column: Number) -> Array:
-    width = column.high - column.low
-    even = np.linspace(0.0, 1.0, POINTS + 1)
-    above = np.append(width * even, np.expm1(even * math.log1p(width))) if is_wide(column) else width * even
-    found: Array = np.clip(np.unique(column.low + above), column.low, column.high)
-    return found
+    codes, cells = column.candidates(POINTS + 1)
+    return cells, column.inputs(torch.from_numpy(codes)[:, None], bins)
 
 
 def _nearest(inputs: Tensor, known: Tensor) -> Array:

@@ -7,7 +7,6 @@ vocabulary is ever taken from rows, so there is nothing to pay for.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,12 +18,10 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, integer
 from dpmac.extensions.outputs import remember
 from dpmac.nets.fronts.base import Front, Shape
-from dpmac.tables.columns import Array, Category, Column, Number
 from dpmac.tables.frames import cells
+from dpmac.tables.kinds import KINDS, Array
 from dpmac.tables.schema import Schema
 
-WIDE = 20.0  # a number whose range is wider than this is also given on a logarithmic scale
-CODE = 0.5  # the span of a piecewise-linear code
 _BLOCK = 4096  # rows that are transformed at a time: what fits a cache is quicker
 
 
@@ -34,8 +31,9 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
     A number becomes its place u in the range, clipped and scaled to [-1, 1], and ``bins`` piecewise-linear codes
     (clip(bins u - k, 0, 1) - 1/2) / 2, k = 0 .. bins - 1, of which a linear layer makes any function with that many
     pieces. (About 0 and within a quarter, so that a column's many codes weigh about as much as a category's one.) A
-    range wider than 20 gives the same once more of log(1 + value - low). A category becomes a one-hot code with a place
-    for any other value. A column that may be missing has a flag. A missing cell is zeros and its flag, if there is one.
+    range wider than 20 gives the same once more of log(1 + value - low). A date is such a number of days, without the
+    logarithm, and one-hot codes of its parts. A category becomes a one-hot code with a place for any other value. A
+    column that may be missing has a flag. A missing cell is zeros and its flag, if there is one.
     """
 
     kind = "table"
@@ -53,8 +51,9 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
     # --- the front ----------------------------------------------------------------------------------------------------
 
     def codes(self, table: Any) -> Tensor:
-        """The cells of the schema's features, float64 (n, features): numbers as they are, not yet clipped; categories
-        as their place among the values, one past the last for any other; NaN where a cell is missing.
+        """The cells of the schema's features, float64 (n, features), by each column's own ``coded``: numbers as they
+        are, not yet clipped; categories as their place among the values, one past the last for any other; dates as
+        days since 2000-01-01; NaN where a cell is missing.
 
         Each cell is read by itself. A cell that cannot be is an error naming column, row, value and fix.
         """
@@ -64,14 +63,13 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
         return torch.from_numpy(np.stack(read, axis=1))
 
     def forward(self, rows: Tensor) -> Tensor:
-        (width,) = self.shape_after(tuple(rows.shape[1:]))
-        inputs = torch.zeros(len(rows), width, dtype=torch.float64, device=rows.device)
-        start = 0
-        for place, column in enumerate(self.schema.features.values()):
-            stop = start + len(_labels("", column, self.bins))
-            _write(column, rows[:, place].double(), self.bins, inputs[:, start:stop])
-            start = stop
-        return inputs
+        self.shape_after(tuple(rows.shape[1:]))
+        return self.inputs(rows.double())
+
+    def inputs(self, rows: Tensor) -> Tensor:
+        """The inputs of rows of codes, float64, without a look at their shape: what an exported model computes."""
+        columns = enumerate(self.schema.features.values())
+        return torch.cat([column.inputs(rows[:, place : place + 1], self.bins) for place, column in columns], dim=1)
 
     def shape_after(self, shape: Shape) -> Shape:
         wanted = (len(self.schema.features),)
@@ -84,12 +82,9 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
 
     @classmethod
     def sample(cls) -> tuple[Front, Shape]:
-        columns: dict[str, Column] = {
-            "a": Number(-1.0, 1.0, missing=True),
-            "b": Number(-2.0, 30.0),
-            "c": Category(["x", "y"], missing=True),
-        }
-        return cls(Schema(columns), bins=3), (3,)
+        every = [(kind, place, column) for kind in KINDS for place, column in enumerate(KINDS[kind].samples())]
+        columns = {f"{kind} {place}": column for kind, place, column in every}
+        return cls(Schema(columns), bins=3), (len(columns),)
 
     # --- the transformer ----------------------------------------------------------------------------------------------
 
@@ -121,7 +116,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:  # noqa: ARG002
-        labels = [_labels(name, column, self.bins) for name, column in self.schema.features.items()]
+        labels = [column.labels(name, self.bins) for name, column in self.schema.features.items()]
         return np.array([label for of_one in labels for label in of_one], dtype=object)
 
     @property
@@ -134,7 +129,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
 
     @property
     def n_features_out(self) -> int:
-        return sum(len(_labels("", column, self.bins)) for column in self.schema.features.values())
+        return sum(len(column.labels("", self.bins)) for column in self.schema.features.values())
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -144,45 +139,3 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
         tags.requires_fit = False
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         return tags
-
-
-def _write(column: Column, code: Tensor, bins: int, inputs: Tensor) -> None:
-    """One column's inputs (n, width), zeros so far, from its codes (n,): elementwise, so that every row is alone."""
-    there = torch.isfinite(code)
-    if isinstance(column, Category):
-        listed = (code >= 0) & (code < column.other) & (code == torch.floor(code))
-        place = torch.where(there, torch.where(listed, code, float(column.other)), -1.0)  # -1: at no place
-        inputs[:, : column.other + 1] = place[:, None] == torch.arange(column.other + 1, device=code.device)
-    else:
-        steps = torch.arange(bins, dtype=torch.float64, device=code.device)
-        for scale, place in enumerate(_places(column, torch.where(there, code, column.low))):
-            first = scale * (bins + 1)
-            inputs[:, first] = torch.where(there, 2 * place - 1, 0.0)
-            pieces = (bins * place[:, None] - steps).clamp_(0.0, 1.0).sub_(0.5).mul_(CODE)
-            inputs[:, first + 1 : first + 1 + bins] = torch.where(there[:, None], pieces, 0.0)
-    if column.missing:
-        inputs[:, -1] = ~there
-
-
-def _places(column: Number, value: Tensor) -> list[Tensor]:
-    """The place in [0, 1] of finite values in the column's range and, if that is wide, in its logarithm."""
-    above = value.clamp(column.low, column.high) - column.low
-    places = [above / (column.high - column.low)]
-    if is_wide(column):
-        places.append(torch.log1p(above) / math.log1p(column.high - column.low))
-    return [place.clamp(0.0, 1.0) for place in places]
-
-
-def is_wide(column: Number) -> bool:
-    """Whether a number is also given on a logarithmic scale: a public matter of its range alone."""
-    return column.high - column.low > WIDE
-
-
-def _labels(name: str, column: Column, bins: int) -> list[str]:
-    """The names of one column's inputs."""
-    flag = [f"{name} missing"] if column.missing else []
-    if isinstance(column, Category):
-        other = "other" if "other" not in column.values else "(other)"
-        return [*(f"{name}={value}" for value in (*column.values, other)), *flag]
-    scales = [name, f"{name} log"] if is_wide(column) else [name]
-    return [*(label for scale in scales for label in (scale, *(f"{scale} bin {k + 1}" for k in range(bins)))), *flag]

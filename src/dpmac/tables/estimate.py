@@ -32,9 +32,10 @@ from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.parts import SLACK
 from dpmac.randomness import NoiseSource, SystemNoise
 from dpmac.tables.coding import Reader
-from dpmac.tables.columns import Category, Column, Number, did_you_mean
 from dpmac.tables.frames import cells, names_of
+from dpmac.tables.kinds import Category, ColumnKind, Number
 from dpmac.tables.stored import Files, files_of
+from dpmac.tables.texts import did_you_mean
 
 RANGES = "ranges"
 NOWHERE = (-1.0, 1.0)  # the range of a column in which nothing was found
@@ -125,7 +126,7 @@ def estimated_columns(
     table: Any,
     epsilon: float,
     delta: float,
-    categories: Mapping[str, Category | Sequence[Any]],
+    categories: Mapping[str, ColumnKind | Sequence[Any]],
     target: str | None = None,
     *,
     ledger: Ledger | None = None,
@@ -133,10 +134,12 @@ def estimated_columns(
     quantile: float = 0.005,
     groups: Any = None,
     max_rows: int = USUAL,
-) -> tuple[dict[str, Column], str]:
+    estimated: Mapping[str, ColumnKind] | None = None,
+) -> tuple[dict[str, ColumnKind], str]:
     """The columns of a schema for ``table``, and what they cost in words; the whole of ``Schema.estimate``.
 
-    All columns but ``categories`` (name: its public values) must hold numbers; their ranges cost ``epsilon`` at
+    All columns but ``categories`` (name: its public values, or a whole column) must hold numbers, or be of the kind
+    that ``estimated`` says (name: a column, whose own range is not looked at); their ranges cost ``epsilon`` at
     ``delta``, one entry "ranges" in ``ledger``. Go on with the same ledger, or the total will not know of it. What is
     wrong with the arguments raises before anything is spent. Whether cells are missing is not looked at, which would
     tell of rows: every column but the target may be. ``epsilon=inf`` estimates without privacy, and says so.
@@ -154,7 +157,8 @@ def estimated_columns(
         raise ArgumentError("categories", list(listed), "no numeric column is left to estimate: write Schema(...)")
     if target is not None and target not in names:
         raise ArgumentError("target", target, f"the table has no such column{did_you_mean(target, names)}")
-    private = _private(table, numeric, groups, max_rows)
+    readers = _readers(estimated or {}, numeric)
+    private = _private(table, readers, groups, max_rows)
     if private.n < 2:
         raise ArgumentError("groups", f"{private.n} person", "give rows of at least 2; a guarantee needs a crowd")
     check_delta(delta, private.n)
@@ -162,29 +166,43 @@ def estimated_columns(
     ledger = Ledger() if ledger is None else ledger
     source = SystemNoise() if source is None else source
     ranges = method.of(private, numeric, source.spawn(RANGES), ledger)
+    columns: dict[str, ColumnKind] = {}
+    for name in names:
+        if name in listed:
+            columns[name] = listed[name]
+        else:
+            columns[name] = readers[name].with_range(*(ranges[name] or NOWHERE), missing=name != target)
     nowhere = [name for name in numeric if ranges[name] is None]
     if nowhere:
-        message = f"no range stood out of the noise for {nowhere}: they were given {NOWHERE}. Write in what you know"
+        given = [columns[name].fields() for name in nowhere]
+        message = f"no range stood out of the noise for {nowhere}: they were given {given}. Write in what you know"
         warnings.warn(message, stacklevel=3)
-    columns: dict[str, Column] = {}
-    for name in names:
-        columns[name] = listed[name] if name in listed else Number(*(ranges[name] or NOWHERE), missing=name != target)
     price = f"epsilon {float(epsilon):g} at delta {float(delta):g}, noise multiplier {method.noise_multiplier:.6g}"
     whose = "rows" if groups is None else "persons"
     return columns, f"ranges of {len(numeric)} columns estimated from {private.n} {whose}, for {price}"
 
 
-def _private(table: Any, numeric: Sequence[str], groups: Any, max_rows: int) -> PrivateRows:
-    """The numeric columns of a table, read; of one in files batch by batch."""
-    reader = Number(*NOWHERE, missing=True)
+def _readers(estimated: Mapping[str, ColumnKind], numeric: Sequence[str]) -> dict[str, ColumnKind]:
+    """How the cells of each column are read: as numbers, unless ``estimated`` has a column of another kind."""
+    for name, column in estimated.items():
+        if name not in numeric:
+            fix = f"the table has no such column that is to be estimated{did_you_mean(name, numeric)}"
+            raise ArgumentError("estimated", name, fix)
+        if type(column).unbounded({}) is None:
+            raise ArgumentError(f"estimated.{name}", column, "this kind of column has no range to be estimated")
+    return {name: estimated[name].with_missing() if name in estimated else Number.unbounded({}) for name in numeric}
+
+
+def _private(table: Any, readers: Mapping[str, ColumnKind], groups: Any, max_rows: int) -> PrivateRows:
+    """The columns of a table whose range is estimated, read; of one in files batch by batch."""
     if isinstance(table, Files):
         _check_crowd(table.n)
         name = groups if isinstance(groups, str) else None
-        read = table.read(Reader(dict.fromkeys(numeric, reader)), ids=name)
+        read = table.read(Reader(readers), ids=name)
         whose = _persons(table, groups, max_rows) if name is None else Persons.of(read.ids, max_rows, name)
         return PrivateRows(*read.columns, groups=whose)
-    found = cells(table, numeric)
-    rows = torch.from_numpy(np.stack([reader.coded(name, found[name]) for name in numeric], axis=1))
+    found = cells(table, list(readers))
+    rows = torch.from_numpy(np.stack([reader.coded(name, found[name]) for name, reader in readers.items()], axis=1))
     _check_crowd(len(rows))
     return PrivateRows(rows, groups=_persons(table, groups, max_rows))
 
@@ -222,7 +240,7 @@ def _without_first(runs: list[tuple[int, int, float]], mass: float) -> list[tupl
     return runs[-1:]
 
 
-def _listed_categories(categories: Any, names: Sequence[str]) -> dict[str, Category]:
+def _listed_categories(categories: Any, names: Sequence[str]) -> dict[str, ColumnKind]:
     if not isinstance(categories, Mapping):
         fix = "list the values, {'sex': ['F', 'M']}: private counts cannot find values that one person alone may have"
         raise ArgumentError("categories", categories, fix)
@@ -230,7 +248,7 @@ def _listed_categories(categories: Any, names: Sequence[str]) -> dict[str, Categ
         if name not in names:
             raise ArgumentError("categories", name, f"the table has no such column{did_you_mean(name, names)}")
     given = categories.items()
-    return {name: values if isinstance(values, Category) else Category(values, missing=True) for name, values in given}
+    return {name: one if isinstance(one, ColumnKind) else Category(one, missing=True) for name, one in given}
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import math
 import numbers
 import re
 import zlib
@@ -22,8 +21,9 @@ from typing import IO, Any
 
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError
-from dpmac.tables.columns import Number, did_you_mean
+from dpmac.tables.kinds import KINDS
 from dpmac.tables.schema import Schema
+from dpmac.tables.texts import did_you_mean
 
 Table = dict[str, list[Any]]
 PARQUET = (".parquet", ".pq")
@@ -48,13 +48,13 @@ def read_table(path: str | Path, schema: Schema | None = None) -> Table:
 
         return dict(Files(where))
     table = _parquet(where) if where.suffix.lower() in PARQUET else _csv(where)
-    return table if schema is None else numbers_read(table, schema)
+    return table if schema is None else typed(table, schema)
 
 
-def numbers_read(table: Table, schema: Schema) -> Table:
-    """The table with the schema's numeric columns as numbers, where all of a column's texts are such."""
-    numeric = {name for name, column in schema.columns.items() if isinstance(column, Number)}
-    return {name: _numbers(cells) if name in numeric else cells for name, cells in table.items()}
+def typed(table: Table, schema: Schema) -> Table:
+    """The table with the schema's columns in their own types, where all of a column's texts can be: numbers."""
+    known = schema.columns
+    return {name: known[name].typed(cells) if name in known else cells for name, cells in table.items()}
 
 
 def rows_in(table: Mapping[str, Sequence[Any]]) -> int:
@@ -74,20 +74,29 @@ def need_columns(file: str | Path, table: Mapping[str, Any], names: Iterable[str
 
 
 def guessed_kind(cells: Iterable[Any]) -> str:
-    """ "number" or "category", by looking at the rows: whole numbers of which there are few are taken for codes."""
-    seen: set[float] = set()
-    few = True
+    """The kind of a column by looking at the rows: whole numbers of which there are few are taken for codes."""
+    return str(guessed_template(cells)["kind"])
+
+
+def guessed_template(cells: Iterable[Any]) -> dict[str, Any]:
+    """A column of that kind for a template: its kind, its other keys open but for what a guess fills in."""
+    guesses = [(name, guess) for name, kind in KINDS.items() if (guess := kind.guess()) is not None]
     for cell in cells:
-        if is_missing(cell):
-            continue
-        try:
-            value = float(cell)
-        except (TypeError, ValueError):
-            return "category"
-        if few:
-            seen.add(value)
-            few = len(seen) <= 10 and math.isfinite(value) and value == int(value)
-    return "category" if few else "number"
+        if not is_missing(cell):
+            guesses = [(name, guess) for name, guess in guesses if guess.see(cell)]
+            if not guesses:
+                break
+    for name, guess in guesses:
+        found = guess.template()
+        if found is not None:
+            return open_column(name) | found
+    return open_column(next(name for name, kind in KINDS.items() if kind.guess() is None))
+
+
+def open_column(kind: str | None) -> dict[str, Any]:
+    """A column of a template with nothing filled in; if even the kind is open, with the keys of every kind."""
+    needed = [key for name, one in KINDS.items() if kind in (None, name) for key in one.needed]
+    return {"kind": kind, **dict.fromkeys(needed), "missing": True}
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -160,14 +169,6 @@ def _parquet(path: Path) -> Table:
     except (ValueError, OSError) as error:  # pyarrow's errors are both
         raise ArgumentError("file", str(path), f"it cannot be read as Parquet ({str(error).splitlines()[0]})") from None
     return {str(name): found.column(name).to_pylist() for name in found.column_names}
-
-
-def _numbers(cells: list[Any]) -> list[Any]:
-    """Texts as numbers, NaN where a cell is empty; as they were if one of them is none: who reads it names the row."""
-    try:
-        return [math.nan if cell == "" else float(cell) for cell in cells]
-    except (TypeError, ValueError, OverflowError):
-        return cells
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import numpy as np
 
 from dpmac.cells import flat
 from dpmac.checks import ArgumentError
-from dpmac.tables.columns import Array, did_you_mean
+from dpmac.tables.kinds import Array
+from dpmac.tables.texts import did_you_mean
 
 _FIX = "give a pandas, polars or pyarrow table, a mapping of columns, or rows in the schema's order"
 _Reader = Callable[[str], Any]

@@ -10,7 +10,7 @@ import numpy as np
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError
 from dpmac.tables.coding import distinct
-from dpmac.tables.columns import Array
+from dpmac.tables.kinds import Array
 
 _GONE = "the row has no id, and whose it is cannot be guessed: fill it in, or drop the row"
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from dpmac.checks import ArgumentError
 from dpmac.extensions.stores import Store
 from dpmac.kernels.gathering import Columns
-from dpmac.tables.columns import Array
+from dpmac.tables.kinds import Array
 
 Block = tuple[Array, ...]
 

@@ -8,36 +8,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.files import whole_file
 from dpmac.limits import read_json
-from dpmac.tables.columns import Category, Column, Number, check_length, did_you_mean, text_of
+from dpmac.tables.kinds import KINDS, ColumnKind, Task
+from dpmac.tables.texts import check_length, did_you_mean, either, text_of
 
 if TYPE_CHECKING:
     from dpmac.privacy import Ledger
     from dpmac.randomness import NoiseSource
 
-Task = Literal["classification", "regression"]
 _KEYS = ("name", "about", "task", "target", "columns", "positive", "origin")
-_FIELDS = {"number": ("kind", "low", "high", "missing"), "category": ("kind", "values", "missing")}
-_KINDS = "'number' (with low and high) or 'category' (with values)"
-_RANGE = "its public range, low and high, as a code book has it and not as the rows do"
-_VALUES = "its public values, a list, as a code book has them and not as the rows do"
+_KINDS = either([f"'{name}' (with {' and '.join(kind.needed)})" for name, kind in KINDS.items()])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schema:
     """Columns by name, in order; which of them is the ``target``; and of a category its ``positive`` value.
 
-    ``task`` follows from the target's column: classification of a category, regression of a number; given, it must
-    agree. Frozen, and equal by value (order of columns included), so it can be hashed, copied and kept in files. What
-    stands here must be public: rows that break it are clipped, or counted as "other", never learned from.
+    ``task`` follows from the target's column: classification of a category, regression of a number (a date cannot be
+    one); given, it must agree. Frozen, and equal by value (order of columns included), so it can be hashed, copied and
+    kept in files. What stands here must be public: rows that break it are clipped, or counted as "other", never learned
+    from.
     """
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, ColumnKind]
     target: str | None = None
     positive: str | None = None
     task: Task | None = None
@@ -48,14 +46,15 @@ class Schema:
     )
 
     def __post_init__(self) -> None:
-        fix = "give a mapping of names to Number(low, high) or Category(values)"
+        forms = either([f"{kind.__name__}({', '.join(kind.needed)})" for kind in KINDS.values()])
+        fix = f"give a mapping of names to {forms}"
         if not isinstance(self.columns, Mapping):
             raise ArgumentError("columns", self.columns, fix)
         for name, column in self.columns.items():
             if not isinstance(name, str) or not name:
                 raise ArgumentError("columns", name, "a column's name must be a text that is not empty")
             check_length("columns", name)
-            if not isinstance(column, Number | Category):
+            if not isinstance(column, ColumnKind):
                 raise ArgumentError(f"columns.{name}", column, fix)
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         for key in ("name", "about"):
@@ -78,12 +77,12 @@ class Schema:
             raise ArgumentError("columns", error.object[error.start : error.end], fix) from None
 
     @property
-    def features(self) -> dict[str, Column]:
+    def features(self) -> dict[str, ColumnKind]:
         """The columns without the target, in order."""
         return {name: column for name, column in self.columns.items() if name != self.target}
 
     @property
-    def target_column(self) -> Column | None:
+    def target_column(self) -> ColumnKind | None:
         return None if self.target is None else self.columns[self.target]
 
     def _checked_task(self) -> Task | None:
@@ -94,7 +93,10 @@ class Schema:
             if self.task is not None:
                 raise ArgumentError("task", self.task, "it needs a target: name one of the columns")
             return None
-        follows: Task = "classification" if isinstance(column, Category) else "regression"
+        follows = column.task
+        if follows is None:
+            fix = f"a {column.kind} cannot be predicted: choose another target, or make a number or a category of it"
+            raise ArgumentError("target", self.target, fix)
         if self.task not in (None, follows):
             fix = f"the target {self.target!r} is a {column.kind}, which makes it {follows}: change one of the two"
             raise ArgumentError("task", self.task, fix)
@@ -103,12 +105,13 @@ class Schema:
     def _checked_positive(self) -> str | None:
         if self.positive is None:
             return None
-        if not isinstance(self.target_column, Category):
+        classes = None if self.target_column is None else self.target_column.classes
+        if classes is None:
             raise ArgumentError("positive", self.positive, "it needs a target that is a category")
         value = text_of(self.positive)
-        if value not in self.target_column.values:
-            fix = f"give one of the target's values {list(self.target_column.values)}"
-            raise ArgumentError("positive", self.positive, fix + did_you_mean(value, self.target_column.values))
+        if value not in classes:
+            fix = f"give one of the target's values {list(classes)}"
+            raise ArgumentError("positive", self.positive, fix + did_you_mean(value, classes))
         return value
 
     def as_public(self, why: str) -> Schema:
@@ -189,7 +192,7 @@ class Schema:
         *,
         epsilon: float,
         delta: float,
-        categories: Mapping[str, Category | Sequence[Any]] | None = None,
+        categories: Mapping[str, ColumnKind | Sequence[Any]] | None = None,
         target: str | None = None,
         positive: str | None = None,
         name: str = "",
@@ -197,8 +200,9 @@ class Schema:
         source: NoiseSource | None = None,
         quantile: float = 0.005,
         groups: Any = None,
+        estimated: Mapping[str, ColumnKind] | None = None,
     ) -> Schema:
-        """A schema whose numeric ranges are estimated privately, at a price: see :mod:`dpmac.tables.estimate`.
+        """A schema whose ranges are estimated privately, at a price: see :mod:`dpmac.tables.estimate`.
 
         It knows the ledger, which must come along to whatever is fitted with it on the same rows.
         """
@@ -212,6 +216,7 @@ class Schema:
             source=source,
             quantile=quantile,
             groups=groups,
+            estimated=estimated,
         )
         return cls(columns, target, positive, name=name, about=about, origin=Origin.of(book))
 
@@ -226,29 +231,29 @@ def unfinished(raw: Any) -> dict[str, str]:
     for name, column in columns.items() if isinstance(columns, Mapping) else ():
         if not isinstance(column, Mapping):
             continue
-        kind = column.get("kind", "")
-        gone = [key for key in _FIELDS.get(str(kind), ("kind",)) if key != "missing" and column.get(key, 0) is None]
-        if gone:
-            found[name] = {"number": _RANGE, "category": _VALUES}.get(str(kind), f"its kind, {_KINDS}")
+        kind = KINDS.get(str(column.get("kind", "")))
+        keys = ("kind",) if kind is None else (*kind.needed, *kind.optional)
+        if any(key != "missing" and column.get(key, 0) is None for key in keys):
+            found[name] = f"its kind, {_KINDS}" if kind is None else kind.to_write
     return found
 
 
-def _column(where: str, raw: Any) -> Column:
+def _column(where: str, raw: Any) -> ColumnKind:
     """One column from its description; ``where`` is its key in errors."""
     if not isinstance(raw, Mapping):
         raise ArgumentError(where, raw, f"describe the column: kind {_KINDS}")
-    kind = raw.get("kind")
-    if not isinstance(kind, str) or kind not in _FIELDS:
-        raise ArgumentError(f"{where}.kind", kind, f"give {_KINDS}{did_you_mean(kind, _FIELDS)}")
-    raw = {key: value for key, value in raw.items() if value is not None or key in _FIELDS[kind]}  # a template's nulls
-    for key in _FIELDS[kind]:
+    name = raw.get("kind")
+    if not isinstance(name, str) or name not in KINDS:
+        raise ArgumentError(f"{where}.kind", name, f"give {_KINDS}{did_you_mean(name, KINDS)}")
+    kind = KINDS[name]
+    known = ("kind", *kind.needed, *kind.optional)
+    raw = {key: value for key, value in raw.items() if value is not None or key in known}  # a template's nulls
+    for key in known:
         if key in raw and raw[key] is None:
-            fix = _RANGE if kind == "number" else _VALUES
-            raise ArgumentError(f"{where}.{key}", None, f"this is not filled in yet: write {fix}")
-    _check_keys(where, raw, _FIELDS[kind], _FIELDS[kind][:-1])
-    given = {key: value for key, value in raw.items() if key != "kind"}
+            raise ArgumentError(f"{where}.{key}", None, f"this is not filled in yet: write {kind.to_write}")
+    _check_keys(where, raw, known, ("kind", *kind.needed))
     try:
-        return Number(**given) if kind == "number" else Category(**given)
+        return kind.from_fields({key: value for key, value in raw.items() if key != "kind"})
     except ArgumentError as error:
         raise ArgumentError(f"{where}.{error.name}", error.value, error.fix) from None
 

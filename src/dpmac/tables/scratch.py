@@ -22,7 +22,7 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError
 from dpmac.kernels.gathering import Columns
-from dpmac.tables.columns import Array
+from dpmac.tables.kinds import Array
 
 _AT_ONCE = 1024  # rows that are touched before their pages are let go: the system maps 64 KiB about each
 _RUN = 1 << 24  # bytes of neighbouring rows that are read at once

@@ -15,13 +15,14 @@ from dpmac.checks import ArgumentError, integer
 from dpmac.extensions.stores import Store
 from dpmac.kernels.gathering import Columns
 from dpmac.tables.coding import Reader, cells_of, distinct
-from dpmac.tables.columns import Array, did_you_mean
 from dpmac.tables.files import PARQUET, Table, read_table
 from dpmac.tables.ids import Ids
 from dpmac.tables.keeping import Block, Grouped, InMemory, Keeper
+from dpmac.tables.kinds import Array
 from dpmac.tables.schema import Schema
 from dpmac.tables.scratch import Scratch
 from dpmac.tables.sources import Cells, is_dataset, source_of
+from dpmac.tables.texts import did_you_mean
 
 MEMORY = 2**30
 ROWS = 65536  # of a batch

@@ -1,4 +1,4 @@
-"""One door, and rooms whose imports point one way.
+"""One release, packages whose imports point one way, and an argument that is short.
 
 Nothing but the noise source draws random numbers, nothing but the release sums examples. Two kinds of proof: a walk
 over the package's syntax trees, and a watch over real runs. Which code is private is not a list that someone keeps: it
@@ -28,15 +28,32 @@ from dpmac.privacy import Normalise, Plan, PrivateRows, door
 from dpmac.privacy.accounting import UNIT
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.training import Trainer
-from walking import MODULES, PACKAGE, Private, calls, name_of, rooms_graph, sums_in, tree_of
+from walking import (
+    MODULES,
+    PACKAGE,
+    Private,
+    calls,
+    handed_over,
+    loaded,
+    name_of,
+    packages_graph,
+    room_of,
+    sums_in,
+    tree_of,
+)
 
 ROOT = Path(__file__).parents[1]
 
-# --- rooms ------------------------------------------------------------------------------------------------------------
+# --- packages ---------------------------------------------------------------------------------------------------------
 
-FLOORS = [
-    {"checks", "cells", "files", "limits", "randomness"},
-    {"privacy", "nets"},
+LAYERS_OF_PACKAGES = [
+    {"checks", "cells", "files", "limits"},
+    {"kernels"},
+    {"randomness"},
+    {"privacy"},
+    {"planning"},
+    {"extensions", "bounds"},
+    {"nets"},
     {"mac", "analytic", "tables"},
     {"methods"},
     {"training"},
@@ -47,13 +64,57 @@ FLOORS = [
 
 
 def test_imports_point_one_way():
-    """No cycle between rooms, and no step back to a later one."""
-    graph = rooms_graph()
-    floor = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-    assert set(graph) <= set(floor)
-    back = {(room, other) for room, others in graph.items() for other in others if floor[other] > floor[room]}
+    """No cycle between packages, and no step back to a later one."""
+    graph = packages_graph()
+    level = {package: number for number, layer in enumerate(LAYERS_OF_PACKAGES) for package in layer}
+    assert set(graph) <= set(level)
+    back = {(one, other) for one, others in graph.items() for other in others if level[other] > level[one]}
     assert not back
     tuple(TopologicalSorter(graph).static_order())  # raises on a cycle
+
+
+# --- the argument -----------------------------------------------------------------------------------------------------
+
+ARGUMENT = [path for path in MODULES if room_of(name_of(path)) == "privacy"] + [PACKAGE / "randomness" / "sources.py"]
+MOST_LINES, MOST_OF_THE_REFERENCE = 1500, 120
+
+
+def lines_of(path):
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_the_argument_can_be_read_in_an_afternoon():
+    """All lines count: code, docstrings, blanks. Only ``__init__`` does not, which re-exports and does nothing else."""
+    reference = PACKAGE / "privacy" / "reference.py"
+    assert lines_of(reference) <= MOST_OF_THE_REFERENCE
+    assert sum(lines_of(path) for path in ARGUMENT if path.name != "__init__.py" and path != reference) <= MOST_LINES
+    for node in tree_of(PACKAGE / "privacy" / "__init__.py").body:
+        naming = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        assert isinstance(node, ast.ImportFrom | ast.Expr) or naming
+
+
+def test_the_argument_loads_itself_and_kernels_only():
+    for path in ARGUMENT:
+        if path.name != "__init__.py":
+            packages = {module.split(".")[1] for module in loaded(path)}
+            assert packages <= {"privacy", "kernels", "randomness", "checks"}, name_of(path)
+
+
+def test_where_the_argument_hands_over_to_an_extension_is_known():
+    found = {(path.name, module) for path in ARGUMENT for module in handed_over(path)}
+    assert found == {
+        ("private_rows.py", "dpmac.extensions.feature_maps"),  # behind(front)
+        ("private_rows.py", "dpmac.extensions.persons"),  # groups=
+        ("private_rows.py", "dpmac.extensions.stores"),  # rows that are not in memory
+        ("private_rows.py", "dpmac.extensions.world"),  # world, for whoever asks
+    }
+
+
+def test_kernels_load_nothing_of_the_argument_and_say_what_they_owe():
+    for path in (PACKAGE / "kernels").glob("*.py"):
+        assert {module.split(".")[1] for module in loaded(path)} <= {"kernels", "checks"}, path.name
+        said = ast.get_docstring(tree_of(path)) or ""
+        assert any(f"K{number}" in said for number in (1, 2, 3, 4, 5)), f"{path.name} names no obligation"
 
 
 def test_modules_are_short_and_functions_do_not_shadow_them():
@@ -110,7 +171,7 @@ def illegal_draws(name, tree):
 def test_no_module_but_the_noise_source_draws():
     assert len(MODULES) > 60
     drawing = {name_of(path) for path in MODULES if illegal_draws(name_of(path), tree_of(path))}
-    assert drawing == {"randomness/sources.py", "kernels/streams.py"}  # a seed, or keys of the operating system
+    assert drawing == {"randomness/seeded.py", "kernels/streams.py"}  # a seed, or keys of the operating system
 
 
 @pytest.mark.parametrize(
@@ -126,7 +187,6 @@ def test_the_walk_would_catch_a_draw(line):
 
 # (module, function, reduction): looked at one by one; each reduces something else than rows.
 LOOKED_AT = {
-    ("privacy/alike.py", "_root_of_squares", "sum"),  # over partitions, per example
     ("methods/closed_form.py", "spread", "sum"),  # over released eigenvalues
     ("mac/zsteps/links.py", "forward", "addmm"),  # over units, per example: rows of z times the weights
 }
@@ -157,7 +217,7 @@ def test_every_piece_takes_part_in_some_query(private):
         assert there - helpers - {f"{room}/base.py"} <= modules
     for module in (
         *("mac/expansions.py", "mac/second_order.py", "analytic/projected.py", "methods/dpsgd.py"),
-        *("bounds/clipping.py", "bounds/adaptive.py", "privacy/parts.py", "kernels/positions.py"),
+        *("bounds/clipping.py", "bounds/adaptive.py", "kernels/outer.py", "kernels/gram.py", "kernels/positions.py"),
         *("methods/pca.py", "methods/closed_form.py", "methods/ridge.py", "methods/histogram.py"),
         *("training/step.py", "nets/losses.py", "nets/activations.py"),
     ):
@@ -168,25 +228,24 @@ def test_every_piece_takes_part_in_some_query(private):
 
 def test_only_the_release_asks_for_a_total_or_spends_a_batch():
     for path in MODULES:
-        asked = {function for _c, function, _o in calls(tree_of(path))} & {"total", "apart", "totals", "spend"}
-        allowed = {"privacy/door.py": {"totals", "spend"}, "privacy/alike.py": {"total", "apart"}}
-        assert asked <= allowed.get(name_of(path), {"apart"} if name_of(path) == "privacy/parts.py" else set())
+        asked = {function for _c, function, _o in calls(tree_of(path))} & {"total", "spend"}
+        assert asked <= ({"total", "spend"} if name_of(path) == "privacy/door.py" else set())
 
 
 def test_every_module_that_releases_is_among_the_askers(monkeypatch):
     releasing = {
         name_of(path) for path in MODULES for _c, function, owner in calls(tree_of(path)) if function == "release"
     }
-    seen, exact = set(), door._sums
+    seen, exact = set(), door.Asked.sums
 
     def watched(*arguments):
         frame = sys._getframe(1)
-        while (path := Path(frame.f_code.co_filename)).name in ("door.py", "world.py") or PACKAGE not in path.parents:
+        while (path := Path(frame.f_code.co_filename)).name in ("door.py",) or PACKAGE not in path.parents:
             frame = frame.f_back
         seen.add(name_of(path))
         return exact(*arguments)
 
-    monkeypatch.setattr(door, "_sums", watched)
+    monkeypatch.setattr(door.Asked, "sums", watched)
     for name in ("bound joint", "ridge", "Algorithm 2", "calibration", "residual scale"):
         SUPERVISED[name](PrivateRows(numbers(20, 5), labels(20, 4)), SeededNoise(0))
     for name in ("closed form", "private ranges", "mean"):
@@ -259,7 +318,7 @@ def test_a_watched_run_draws_and_sums_only_where_it_may(zstep, source):
     trainer = Trainer(problem.network, problem.loss, plan, zstep, Normalise(), source=source)
     with Watch(32) as watch:
         trainer.fit(problem.x, problem.y)
-    assert watch.draws <= {"randomness/sources.py"}
+    assert watch.draws <= {"randomness/seeded.py"}
     assert watch.sums == {"kernels/chunks.py"}  # Part.total, which only the release calls
 
 

@@ -1,0 +1,157 @@
+"""Categories: one of a public list of values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpmac.cells import is_missing
+from dpmac.checks import ArgumentError
+from dpmac.tables.kinds.base import Array, ColumnKind, Quote
+from dpmac.tables.kinds.shared import allowed, check_flag
+from dpmac.tables.texts import check_length, text_of
+
+OTHER = "other"  # what inputs are decoded to that are nearest to "any other value"
+_WHOLE = re.compile(r"([+-]?\d+)\.0*")
+
+
+@dataclass(frozen=True)
+class Category(ColumnKind):
+    """One of public ``values``, kept and compared as text; any other value counts as "other".
+
+    1, 1.0, "1" and "1.0" are the same value, spaces around a text do not count, and a bool is "True" or "False", or
+    else 1 or 0, whichever is listed.
+    """
+
+    values: tuple[str, ...]
+    missing: bool = False
+    kind: ClassVar[str] = "category"
+    needed: ClassVar[tuple[str, ...]] = ("values",)
+    to_write: ClassVar[str] = "its public values, a list, as a code book has them and not as the rows do"
+    help: ClassVar[str] = "category: values, a list of texts; any other value counts as 'other'."
+    ordered: ClassVar[bool] = False
+    dtype: ClassVar[Any] = object
+    absent: ClassVar[Any] = None
+
+    def __init__(self, values: Iterable[Any], missing: bool = False) -> None:
+        if hasattr(values, "tolist"):
+            values = values.tolist()
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise ArgumentError("values", values, "give a list of the category's public values, at least one")
+        if any(is_missing(value) for value in values):
+            raise ArgumentError("values", list(values), "an empty value is no value: leave it out and set missing")
+        texts = tuple(text_of(value) for value in values)
+        for text in texts:
+            check_length("values", text)
+        twice = sorted(text for text, count in Counter(texts).items() if count > 1)
+        if twice:
+            raise ArgumentError("values", twice, "give each value once")
+        object.__setattr__(self, "values", texts)
+        object.__setattr__(self, "missing", missing)
+        check_flag(missing)
+
+    @property
+    def other(self) -> int:
+        """The code of a value that is not listed."""
+        return len(self.values)
+
+    # --- cells, codes, inputs -----------------------------------------------------------------------------------------
+
+    def coded(self, name: str, cells: Array) -> Array:
+        """Each cell's place among the values as float64, :attr:`other` for one that is not listed, NaN for none."""
+        places = {value: code for code, value in reversed(list(enumerate(map(_canonical, self.values))))}
+        places |= {value: code for code, value in enumerate(self.values)}
+        if cells.dtype.kind in "biuf":
+            unique, inverse = np.unique(cells, return_inverse=True)
+            return allowed(name, self._looked_up(unique, places)[inverse], self.missing)
+        return allowed(name, self._looked_up(cells, places), self.missing)
+
+    def _looked_up(self, cells: Iterable[Any], places: dict[str, int]) -> Array:
+        seen: dict[str, float] = {}  # of texts alone: as keys of a dict, True and 1 would be one
+        codes = []
+        for cell in cells:
+            code = seen.get(cell) if type(cell) is str else None
+            if code is None:
+                there = (places[form] for form in _forms(cell) if form in places)
+                code = math.nan if is_missing(cell) else float(next(there, self.other))
+                if type(cell) is str:
+                    seen[cell] = code
+            codes.append(code)
+        return np.array(codes, dtype=np.float64)
+
+    def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:  # noqa: ARG002
+        listed = (value >= 0) & (value < self.other) & (value == torch.floor(value))
+        place = torch.where(listed, value, torch.full_like(value, float(self.other)))
+        hot = (place == torch.arange(self.other + 1, dtype=value.dtype, device=value.device)) & there
+        return [hot.to(value.dtype)]
+
+    def input_names(self, name: str, bins: int) -> list[str]:  # noqa: ARG002
+        other = "other" if "other" not in self.values else "(other)"
+        return [f"{name}={value}" for value in (*self.values, other)]
+
+    # --- cells of nobody ----------------------------------------------------------------------------------------------
+
+    def drawn(self, uniform: Array) -> Array:
+        found: Array = np.array(self.values, dtype=object)[(uniform * len(self.values)).astype(int)]
+        return found
+
+    def examples(self, points: int) -> Array:  # noqa: ARG002
+        return np.array(self.values, dtype=object)
+
+    def candidates(self, points: int) -> tuple[Array, Array]:  # noqa: ARG002
+        """All values, and "other": which has a code of its own even if that text is among the values."""
+        cells = [*self.values, OTHER, *([None] if self.missing else [])]
+        codes = [*range(self.other + 1), *([math.nan] if self.missing else [])]
+        return np.array(codes, dtype=np.float64), np.array(cells, dtype=object)
+
+    # --- in words and in files ----------------------------------------------------------------------------------------
+
+    def described(self, quote: Quote) -> str:
+        return f"one of {', '.join(map(quote, self.values))}; any other counts as other"
+
+    def label(self, cell: Any) -> str:
+        return str(cell)
+
+    def fields(self) -> dict[str, Any]:
+        return {"values": list(self.values)}
+
+    def as_input(self) -> dict[str, Any]:
+        return {"codes": {value: code for code, value in enumerate(self.values)}, "any other": self.other}
+
+    # --- templates, targets -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def guess(cls) -> None:
+        """Whatever is nothing else is a category."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.values
+
+    @classmethod
+    def samples(cls) -> Sequence[Category]:
+        return cls(["x", "y"], missing=True), cls([1, 2, "True", "other"])
+
+    def sample_cells(self) -> tuple[list[Any], list[Any]]:
+        return ["x", " y ", 1, 1.0, True, "never seen", b"x", math.inf], []
+
+
+def _forms(cell: Any) -> tuple[str, ...]:
+    """The texts under which a cell may be listed, the likeliest first."""
+    text = text_of(cell)
+    if isinstance(cell, bool | np.bool_):
+        return text, text.lower(), str(int(cell))
+    return text, _canonical(text)
+
+
+def _canonical(text: str) -> str:
+    whole = _WHOLE.fullmatch(text.strip())
+    return whole[1] if whole else text.strip()

@@ -1,0 +1,54 @@
+"""What several kinds of columns have in common: errors that name a cell, and the inputs of a range."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpmac.checks import ArgumentError
+from dpmac.tables.kinds.base import Array
+
+CODE = 0.5  # the span of a piecewise-linear code
+
+
+def cell_place(name: str, row: int) -> str:
+    """How an error names a cell."""
+    return f"column {name!r}, row {row}"
+
+
+def allowed(name: str, codes: Array, missing: bool) -> Array:
+    """``codes``, unless a cell is missing where none may be."""
+    gone = np.isnan(codes)
+    if not missing and gone.any():
+        fix = f"{int(gone.sum())} cells are missing here: fill them in, or say missing=True of the column in the schema"
+        raise ArgumentError(cell_place(name, int(np.argmax(gone))), None, fix)
+    return codes
+
+
+def check_flag(missing: object) -> None:
+    """Raise unless ``missing`` is a bool."""
+    if not isinstance(missing, bool):
+        raise ArgumentError("missing", missing, "give true or false")
+
+
+def range_inputs(place: Tensor, there: Tensor, bins: int) -> list[Tensor]:
+    """A place in [0, 1] as the inputs of a linear layer: itself, scaled to [-1, 1], and ``bins`` pieces.
+
+    The pieces are (clip(bins u - k, 0, 1) - 1/2) / 2, k = 0 .. bins - 1, of which a linear layer makes any function
+    with that many pieces. (About 0 and within a quarter, so that a column's many codes weigh about as much as a
+    category's one.)
+    """
+    place = place.clamp(0.0, 1.0)
+    nothing = torch.zeros_like(place)
+    found = [torch.where(there, 2 * place - 1, nothing)]
+    if bins:
+        steps = torch.arange(bins, dtype=place.dtype, device=place.device)
+        pieces = ((bins * place - steps).clamp(0.0, 1.0) - 0.5) * CODE
+        found.append(torch.where(there, pieces, nothing))
+    return found
+
+
+def range_names(name: str, bins: int) -> list[str]:
+    """What the inputs of :func:`range_inputs` are called."""
+    return [name, *(f"{name} bin {k + 1}" for k in range(bins))]
