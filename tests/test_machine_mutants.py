@@ -11,7 +11,8 @@ from mutants.machine.codes import changed, compiled
 from mutants.machine.mutation import Mutation, mutations, read
 from mutants.machine.scoring import explanations
 from mutants.machine.source import Source
-from mutants.machine.targets import groups, listed
+from mutants.machine.targets import CORE, NOT_HERE, groups, listed
+from mutants.mutant import PACKAGE, ROOT
 
 
 def mutants_of(text: str) -> list[Mutation]:
@@ -120,3 +121,13 @@ def test_all_files_of_the_guarantee_are_targets():
     files = [file for each in groups().values() for file in each]
     assert len(files) == len(set(files)) > 60
     assert set(listed()) <= set(files)
+
+
+def test_every_file_of_the_core_is_in_one_group_and_every_file_of_a_group_is_there():
+    """A file that only imports has nothing to mutate."""
+    files = {file for each in groups().values() for file in each}
+    for package in CORE:
+        for path in (ROOT / PACKAGE / package).rglob("*.py"):
+            file = path.relative_to(ROOT / PACKAGE).as_posix()
+            assert file in files or file in NOT_HERE or not list(mutations(read(file))), file
+    assert [file for file in sorted(files) if not (ROOT / PACKAGE / file).is_file()] == []

@@ -1,4 +1,4 @@
-"""The files that are mutated, in groups: what the guarantee lists, and what else can make a statement wrong."""
+"""The files that are mutated, in groups: the core, and what else can make a statement wrong."""
 
 from __future__ import annotations
 
@@ -8,28 +8,22 @@ from fnmatch import fnmatch
 
 from mutants.mutant import PACKAGE, ROOT
 
-# Files are under src/dpmac. What docs/guarantee.md lists and no group names is of the group "argument".
+CORE = ("privacy", "kernels", "extensions", "bounds", "planning", "randomness")  # packages of which all is mutated
+
+# Files are under src/dpmac. A file of CORE that no group names is of the group "argument".
 _NAMED = {
     "ledger": (
-        "privacy/ledger.py",
-        "privacy/entry.py",
-        "extensions/ledger_file.py",
-        "extensions/rollback_guard.py",
-        "files.py",
+        *("privacy/ledger.py", "privacy/entry.py", "extensions/ledgers.py", "extensions/entries.py"),
+        *("extensions/ledger_file.py", "extensions/rollback_guard.py", "files.py"),
     ),
     "account": (
-        *("privacy/accounting.py", "kernels/losses.py", "planning/plan.py", "planning/search.py"),
-        *("privacy/statement.py", "checks.py"),
+        *("privacy/accounting.py", "kernels/losses.py", "planning/calibration.py", "planning/plan.py"),
+        *("planning/search.py", "privacy/statement.py", "checks.py"),
     ),
     "provenance": (
-        *(
-            "extensions/provenance.py",
-            "extensions/contents.py",
-            "extensions/outputs.py",
-            "extensions/row_independence.py",
-        ),
-        *("estimators/stages.py", "training/learned.py", "saving/states.py"),
-        "saving/arguments.py",
+        *("extensions/provenance.py", "extensions/contents.py", "extensions/outputs.py"),
+        *("extensions/row_independence.py", "estimators/stages.py", "training/learned.py"),
+        *("saving/states.py", "saving/arguments.py"),
     ),
     "processes": (
         *("extensions/world.py", "extensions/processes.py", "training/distributed.py", "training/apart.py"),
@@ -59,11 +53,20 @@ def listed() -> list[str]:
     return [file for file in found if file not in NOT_HERE]
 
 
+def core() -> list[str]:
+    """All files of the core's packages, but for those that a processor cannot run and those that only import."""
+    there = [path for package in CORE for path in sorted((ROOT / PACKAGE / package).glob("*.py"))]
+    found = [path.relative_to(ROOT / PACKAGE).as_posix() for path in there if path.name != "__init__.py"]
+    return [file for file in found if file not in NOT_HERE]
+
+
 def groups() -> dict[str, list[str]]:
-    """Every group's files that are there, "argument" first."""
+    """Every group's files, "argument" first."""
     named = {file for files in _NAMED.values() for file in files}
-    all_of = {"argument": [file for file in listed() if file not in named], **_NAMED}
-    return {group: [file for file in files if (ROOT / PACKAGE / file).is_file()] for group, files in all_of.items()}
+    return {
+        "argument": [file for file in core() if file not in named],
+        **{group: list(files) for group, files in _NAMED.items()},
+    }
 
 
 def group_of() -> dict[str, str]:

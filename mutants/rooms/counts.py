@@ -92,4 +92,13 @@ MUTANTS = (
         "            return max(1, count)\n",
         (f"{ROOM}::test_nothing_is_counted_without_noise_on_all_rows_or_on_a_gpu",),
     ),
+    Mutant(
+        "room-not-asked-for",
+        "A release makes as many spots as rows were drawn, whatever the room says: kernels round by shape.",
+        "No memory is wasted.",
+        "privacy/sampling.py",
+        'wanted = max(1, room.spots(len(drawn), source.spawn("room")))',
+        "wanted = max(1, len(drawn))",
+        ("tests/privacy/test_overflow.py::test_how_many_blocks_a_sample_is_spent_in_does_not_follow_from_its_rows",),
+    ),
 )

@@ -160,12 +160,7 @@ MUTANTS = (
         "more = factors.double()\n        return OuterPart(",
         "more = factors.double()\n        made = OuterPart(",
         ("tests/privacy/test_reviewed.py::test_the_release_measures_whatever_a_part_says_of_its_lengths",),
-        also=(
-            (
-                "else self.factors * more)\n",
-                "else self.factors * more)\n        made.__dict__.update(_lengths=self._lengths)\n        return made\n",
-            ),
-        ),
+        also=(("* more)\n", "* more)\n        made.__dict__.update(_lengths=self._lengths)\n        return made\n"),),
     ),
     Mutant(
         "single-sums-beside-double-ones",

@@ -144,8 +144,8 @@ MUTANTS = (
         "Blocks are as large as the sample, whose size is private: kernels round by shape.",
         "No memory is wasted.",
         "privacy/sampling.py",
-        'wanted = max(1, room.spots(len(drawn), source.spawn("room")))',
-        "wanted = max(1, len(drawn))",
+        "return rooms(self._shards, self.sample_rate, self.overflow, noise_multiplier)",
+        "return (Room(len(self._rows if self._places is None else self._places)),)",
         (f"{OVERFLOW}::test_the_room_is_public_and_seldom_too_small",),
     ),
     Mutant(

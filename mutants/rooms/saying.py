@@ -95,7 +95,7 @@ MUTANTS = (
         "Tidying up.",
         "cli/training.py",
         "    if len(ledger) == job.before:\n",
-        "    if len(ledger) == job.before or began:\n",
+        "    if fresh and job.before == 0:\n        path.unlink(missing_ok=True)\n    if len(ledger) == job.before:\n",
         ("tests/cli/test_interruptions.py::test_a_stopped_run_goes_on_and_ends_as_the_uninterrupted_one",),
     ),
     Mutant(

@@ -44,6 +44,18 @@ def test_the_room_is_public_and_seldom_too_small(n, rate, overflow):
     assert n * rate <= most <= min(n, n * rate + 60 + 12 * math.sqrt(n * rate))
 
 
+def test_how_many_blocks_a_sample_is_spent_in_does_not_follow_from_its_rows():
+    """An empty sample takes as many as one that is half as large again as expected."""
+    rows, sampler = PrivateRows(torch.zeros(1000, 1)), PoissonSampler(1000, 0.1, SeededNoise(0))
+    spots = set()
+    for drawn in (0, 1, 90, 150):
+        batch = rows.sample(sampler)
+        batch._places = torch.arange(drawn)
+        (room,) = batch.rooms(0.0)
+        spots.add(tuple(at.shape for _, at in batch.spend(room, 32, SeededNoise(1))))
+    assert len(spots) == 1
+
+
 @given(st.integers(1, 10**8), st.floats(1e-9, 1 - 1e-9), st.integers(20, 120))
 @example(60_000, 1 / 60, 80)
 @example(10**8, 1e-9, 40)
