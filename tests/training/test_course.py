@@ -11,11 +11,15 @@ import torch
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions.entries import to_dict
+from dpmac.mac import FirstOrder, FixedPrediction
+from dpmac.nets import DenseNetwork, loss
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Entry, Ledger, Normalise, PerLayerClip
 from dpmac.randomness import SeededNoise, SystemNoise
+from dpmac.training import Step
 from dpmac.training.checkpoint import Checkpoints
-from dpmac.training.course import Course, _learned, handing_over
+from dpmac.training.course import Course, handing_over
+from dpmac.training.objective import StackObjective
 from dpmac.training.run import Record
 
 JOB = {"plan": "3 steps", "seed": 1}
@@ -49,9 +53,15 @@ class Samples:
         self.source.restore(state)
 
 
+def objective() -> StackObjective:
+    network = DenseNetwork((2, 2), source=SeededNoise(0))
+    step = Step(network, loss("squared"), FixedPrediction(), FirstOrder(), BOUND)
+    return StackObjective(step, Updater())  # type: ignore[arg-type]
+
+
 def course(ledger: Ledger, seeded: bool, run: str = "mine") -> Course:
     draws = [SeededNoise(seed) if seeded else SystemNoise() for seed in (1, 2)]
-    made: Any = Course(Updater(), Samples(draws[0]), draws[1], BOUND, ledger, len(ledger), run)  # type: ignore[arg-type]
+    made: Any = Course(objective(), Samples(draws[0]), draws[1], ledger, len(ledger), run)  # type: ignore[arg-type]
     return made  # type: ignore[no-any-return]
 
 
@@ -78,13 +88,14 @@ def stopped(ledger, kept, seeded, bound=BOUND, since=1):
     """A training that was killed ``since`` steps after its checkpoint, which was written after two."""
     first = course(ledger, seeded)
     paid(ledger, 2)
-    first.done, first.bound = 2, bound
-    first.updater.weights = torch.tensor([1.0, 2.0])  # type: ignore[attr-defined]
+    first.done = 2
+    first.objective._bounded_by(bound)
+    first.objective._updater.weights = torch.tensor([1.0, 2.0])  # type: ignore[attr-defined]
     first.history = [Record(1, 0.5, 0.1, [1.0], {"loss": 2.0})]
     first.noise.normal((3,))
     if seeded:
         first.samples.source.normal((5,))  # type: ignore[attr-defined]
-    kept.write(first.state(JOB, BOUND))
+    kept.write(first.state(JOB))
     paid(ledger, since)
     return first
 
@@ -92,7 +103,7 @@ def stopped(ledger, kept, seeded, bound=BOUND, since=1):
 def test_a_new_training_has_done_nothing_and_finds_nothing(ledger, kept):
     new = course(ledger, True)
     new.resume(kept, JOB)
-    assert (new.done, new.begun, new.history, new.ledger, new.bound) == (0, 3, [], ledger, BOUND)
+    assert (new.done, new.begun, new.history, new.ledger, new.objective._step.bound) == (0, 3, [], ledger, BOUND)
     assert new.written is ledger
 
 
@@ -102,8 +113,8 @@ def test_a_seeded_one_comes_back_as_it_was_and_makes_again_what_was_made_since(l
     again = course(ledger, True)
     again.resume(kept, JOB)
     assert (again.done, again.begun, again.history) == (2, 3, first.history)
-    assert torch.equal(again.updater.weights, first.updater.weights)  # type: ignore[attr-defined]
-    assert again.updater.skipped == 0  # type: ignore[attr-defined]
+    assert torch.equal(again.objective._updater.weights, first.objective._updater.weights)  # type: ignore[attr-defined]
+    assert again.objective._updater.skipped == 0  # type: ignore[attr-defined]
     assert torch.equal(again.noise.normal((4,)), first.noise.normal((4,)))
     drawn = [one.samples.source.normal((4,)) for one in (again, first)]  # type: ignore[attr-defined]
     assert torch.equal(*drawn)
@@ -119,7 +130,7 @@ def test_an_unseeded_one_goes_on_after_what_was_made_since_and_says_so(ledger, k
     with pytest.warns(RuntimeWarning, match=r"^1 steps were released after the last checkpoint"):
         again.resume(kept, JOB)
     assert (again.done, again.ledger) == (3, ledger)
-    assert again.updater.skipped == 1  # type: ignore[attr-defined]
+    assert again.objective._updater.skipped == 1  # type: ignore[attr-defined]
 
 
 @pytest.mark.filterwarnings("error")
@@ -149,18 +160,21 @@ def test_a_threshold_that_was_learned_comes_back(ledger, kept):
     stopped(ledger, kept, True, bound=PerLayerClip(0.25))
     again = course(ledger, True)
     again.resume(kept, JOB)
-    assert again.bound == PerLayerClip(0.25)
-    assert _learned(BOUND, BOUND) is None
-    assert _learned(PerLayerClip(1.0), BOUND) == 1.0
+    assert again.objective._step.bound == PerLayerClip(0.25)
+    one = objective()
+    assert one._learned() is None
+    one._bounded_by(PerLayerClip(1.0))
+    assert one._learned() == 1.0
+    one._bounded_by(Normalise())
     with pytest.raises(TypeError, match="a Normalise learns something"):
-        _learned(Normalise(), BOUND)
+        one._learned()
 
 
 def test_what_is_kept_knows_the_chain_then_and_now_and_no_state_of_what_is_not_seeded(ledger):
     for seeded, sources in ((True, 2), (False, 0)):
         new = course(ledger, seeded)
         paid(ledger, 2)
-        state = new.state(JOB, BOUND)
+        state = new.state(JOB)
         assert state["heads"] == [(count, ledger.head(count)) for count in (new.begun, len(ledger))]
         assert len(state["sources"]) == sources
         assert state["threshold"] is None

@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dpmac.checks import ArgumentError
-from dpmac.mac.wsteps.base import WeightUpdater
 from dpmac.planning.plan import STEP
-from dpmac.privacy import Bound, Ledger
+from dpmac.privacy import Ledger
 from dpmac.randomness import NoiseSource, SeededNoise
 from dpmac.training.checkpoint import Checkpoints
+from dpmac.training.objective import Objective
 from dpmac.training.run import Record
 from dpmac.training.samples import Samples
 
@@ -22,10 +22,9 @@ from dpmac.training.samples import Samples
 class Course:
     """``done`` steps of a training. ``ledger`` is the one to release into; it had ``begun`` entries at the start."""
 
-    updater: WeightUpdater
+    objective: Objective
     samples: Samples
     noise: NoiseSource
-    bound: Bound
     ledger: Ledger
     begun: int
     run: str = ""
@@ -36,16 +35,15 @@ class Course:
     def __post_init__(self) -> None:
         self.written = self.ledger
 
-    def state(self, job: dict[str, Any], first: Bound) -> dict[str, Any]:
-        """What a checkpoint keeps; ``job`` says which training it is of, and ``first`` is the bound it began with."""
+    def state(self, job: dict[str, Any]) -> dict[str, Any]:
+        """What a checkpoint keeps; ``job`` says which training it is of."""
         return {
             "job": job,
             "run": self.run,
             "done": self.done,
             "ledger": self.begun,
             "heads": [(count, self.written.head(count)) for count in (self.begun, len(self.written))],
-            "updater": self.updater.state(),
-            "threshold": _learned(self.bound, first),
+            **self.objective.state(),
             "history": [asdict(record) for record in self.history],
             "sources": [*self.samples.state(), *([self.noise.state()] if isinstance(self.noise, SeededNoise) else [])],
         }
@@ -60,10 +58,8 @@ class Course:
             fix = f"it is of another training (another {', '.join(other)}): give another folder, or delete it"
             raise ArgumentError("checkpoint", str(checkpoints.path), fix)
         self.done, self.begun = saved["done"], saved["ledger"]
-        self.updater.restore(saved["updater"])
+        self.objective.restore(saved)
         self.history = [Record(**record) for record in saved["history"]]
-        if saved["threshold"] is not None:
-            self.bound = replace(self.bound, threshold=saved["threshold"])  # type: ignore[type-var]
         if saved["sources"]:
             assert isinstance(self.noise, SeededNoise)  # as the job says
             self.samples.restore(saved["sources"][0])
@@ -79,7 +75,7 @@ class Course:
             self.ledger = self.ledger.replaying(self.run, self.done)
             return
         more = made - self.done
-        self.updater.skip(more)
+        self.objective.skip(more)
         self.done = made
         if more and self.written.path is not None:  # said by the process that keeps it
             warnings.warn(
@@ -88,15 +84,6 @@ class Course:
                 RuntimeWarning,
                 stacklevel=2,
             )
-
-
-def _learned(bound: Bound, first: Bound) -> Any:
-    """The thresholds that a bound has learned; None if it is as it was."""
-    if bound is first:
-        return None
-    if not hasattr(bound, "threshold"):
-        raise TypeError(f"a {type(bound).__name__} learns something that a checkpoint cannot keep")
-    return bound.threshold
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The trainer: walks mini-batches through the house, and does nothing else.
+"""The trainer: takes mini-batches through an objective and the release, and does nothing else.
 
 rows -> sampler -> front -> coordinates (Z-step) -> expansion -> bound -> RELEASE -> weights (W-step) -> model
 """
@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.extensions.provenance import Origin, check_origin
 from dpmac.extensions.world import ALONE, World, WorldError
-from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, Polynomial, WStep, ZStep
-from dpmac.mac.wsteps.base import WeightUpdater
+from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, WStep, ZStep
 from dpmac.methods import Gradients
 from dpmac.nets import Loss, Network
 from dpmac.nets.fronts import Front
@@ -34,6 +32,7 @@ from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.course import Course, handing_over
 from dpmac.training.following import agreed, books, checkpoints_for, checksum, digest
 from dpmac.training.interruptions import held_back
+from dpmac.training.objective import Objective, StackObjective
 from dpmac.training.rows import private_rows
 from dpmac.training.run import Record, Run
 from dpmac.training.samples import Samples
@@ -129,39 +128,38 @@ class Trainer:
         network = copy.deepcopy(self.network)
         agreed(world, {"the shapes of rows": rows.shapes})
         world.spread(list(network.parameters()))
-        front = None if self.front is None else copy.deepcopy(self.front).to(network.device)
-        first = Step(network, self.loss, self.zstep, self.expansion, self.bound, front)
+        whole_front = None if self.front is None else copy.deepcopy(self.front).to(network.device)
+        first = Step(network, self.loss, self.zstep, self.expansion, self.bound, whole_front)
         world.everywhere(lambda: check_step(first, rows.to(network.device)))
         # now that every piece has been used once: one may have loaded a network meanwhile
         found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
         known = Origin.together(found, rows.origin)
-        table, step_of = self._start(rows.to(network.device), network, front)
+        table, front = self._start(rows.to(network.device), network, whole_front)
         samples = Samples(table, self.plan.sampler(self.source.spawn("sampler")))
-        updater = self.wstep.start(network, self.plan.steps)
-        course = Course(updater, samples, self.source.spawn("noise"), self.bound, book, len(before))
+        step = Step(network, self.loss, self.zstep, self.expansion, self.bound, front)
+        objective = StackObjective(step, self.wstep.start(network, self.plan.steps))
+        course = Course(objective, samples, self.source.spawn("noise"), book, len(before))
         job = self._job()
         if checkpoints is not None:
             world.everywhere(partial(self._resumed, course, checkpoints, job))
         world.agree("steps done", course.done)
-        step = step_of(course.bound)
         with closing(samples), nullcontext() if checkpoints is None else held_back() as held:
             while course.done < self.plan.steps:
-                step = step if step.bound is course.bound else step_of(course.bound)
-                with self._stopping(checkpoints, course, job), _shaped_by(updater, book, known):
-                    self._step(course, step)
+                with self._stopping(checkpoints, course, job), _shaped_by(objective, book, known):
+                    self._step(course)
                 if world.size > 1:
                     world.note("the weights after a step", checksum(network.parameters()))
                 if checkpoints is not None and held is not None:
                     # the first makes the ledger's file: from now on it is missed if it is gone
                     if course.done in (1, self.plan.steps) or held.came or checkpoints.due():
-                        self._keep(checkpoints, partial(course.state, job, self.bound))
+                        self._keep(checkpoints, partial(course.state, job))
                     held.let_through()
         if world.size > 1:
-            world.agree("the weights", digest(updater.model.parameters()))
+            world.agree("the weights", digest(objective.model.parameters()))
         self._check_books(book, course)
-        updater.model.origin = Origin.of(book, known)
+        objective.model.origin = Origin.of(book, known)
         notes = tuple(dict.fromkeys((*self.notes, *known.notes())))
-        return Run(updater.model, course.history, book, self.plan, notes, front)
+        return Run(objective.model, course.history, book, self.plan, notes, whole_front)
 
     def _pieces(self) -> dict[str, Any]:
         """All that takes part in a step, by its name: what private rows may have shaped already."""
@@ -177,7 +175,7 @@ class Trainer:
     def _resumed(self, course: Course, checkpoints: Checkpoints, job: dict[str, Any]) -> None:
         course.run = checkpoints.run
         course.resume(checkpoints, job)
-        checkpoints.write(course.state(job, self.bound))  # before the first release: from here on none is forgotten
+        checkpoints.write(course.state(job))  # before the first release: from here on none is forgotten
 
     @contextmanager
     def _stopping(self, checkpoints: Checkpoints | None, course: Course, job: dict[str, Any]) -> Iterator[None]:
@@ -189,29 +187,28 @@ class Trainer:
             yield
         except WorldError:
             if checkpoints is not None and not self.source.seeded:
-                self._keep(checkpoints, partial(course.state, job, self.bound))
+                self._keep(checkpoints, partial(course.state, job))
             raise
 
-    def _step(self, course: Course, step: Step) -> None:
-        """One mini-batch on its way, and the weights moved."""
-        lr, number = course.updater.lr, course.done + 1
+    def _step(self, course: Course) -> None:
+        """One mini-batch: the objective asks, the answer is released, the objective learns from it."""
+        objective, number = course.objective, course.done + 1
+        lr = objective.lr
         answer = release(
             course.samples.take(more=number < self.plan.steps),
-            step.query(),
+            objective.query(),
             noise_multiplier=self.plan.noise_multiplier,
             source=course.noise,
             ledger=course.ledger,
             divisor=self.plan.batch_size,
             micro_batch=self.micro_batch,
-            dtype=step.dtype,
+            dtype=objective.dtype,
         )
-        polynomials = step.polynomials(answer)
-        course.updater.apply(polynomials)
-        course.bound = course.bound.learned(answer)
+        objective.apply(answer)
         if self._epoch(number) > self._epoch(number - 1) or number == self.plan.steps:
             if self.evaluate is not None:  # who may keep what it is shown
-                course.updater.model.origin = Origin.of(course.written)
-            course.history.append(self._record(course.updater.model, number, lr, polynomials))
+                objective.model.origin = Origin.of(course.written)
+            course.history.append(self._record(objective, number, lr))
         course.done = number
         if self.on_step is not None:
             self.on_step(number, self.plan.steps)
@@ -238,22 +235,20 @@ class Trainer:
             **{name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(getattr(self, name))) for name in pieces},
         }
 
-    def _start(
-        self, rows: PrivateRows, network: Network, front: Front | None
-    ) -> tuple[PrivateRows, Callable[[Bound], Step]]:
-        """The table to draw from, and the step for a bound: a dear front is applied once, another in every step."""
+    def _start(self, rows: PrivateRows, network: Network, front: Front | None) -> tuple[PrivateRows, Front | None]:
+        """The table to draw from, and what is applied to it in every step: an expensive front is applied once."""
         if front is not None and front.dear:
-            rows, front = rows.behind(partial(inputs_of, front, network)), None
-        return rows, lambda bound: Step(network, self.loss, self.zstep, self.expansion, bound, front)
+            return rows.behind(partial(inputs_of, front, network)), None
+        return rows, front
 
     def _epoch(self, step: int) -> int:
         """Whole expected passes over the rows after ``step`` steps."""
         return int(step * self.plan.batch_size / self.plan.n + 1e-9)
 
-    def _record(self, network: Network, step: int, lr: float, polynomials: list[Polynomial]) -> Record:
+    def _record(self, objective: Objective, step: int, lr: float) -> Record:
         """What the history keeps of an epoch: only public numbers and functions of released ones."""
-        norms = [float(torch.linalg.vector_norm(p.slope)) for p in polynomials]
-        return Record(step, step * self.plan.batch_size / self.plan.n, lr, norms, self._metrics(network))
+        epoch, norms = step * self.plan.batch_size / self.plan.n, objective.released_norms()
+        return Record(step, epoch, lr, norms, self._metrics(objective.model))
 
     def _metrics(self, network: Network) -> dict[str, float]:
         return {} if self.evaluate is None else {str(k): float(v) for k, v in self.evaluate(network).items()}
@@ -290,10 +285,10 @@ class Trainer:
 
 
 @contextmanager
-def _shaped_by(updater: WeightUpdater, book: Ledger, known: Origin) -> Iterator[None]:
+def _shaped_by(objective: Objective, book: Ledger, known: Origin) -> Iterator[None]:
     """Around a step: whoever still has the model when an error ends the training has one that knows what shaped it."""
     try:
         yield
     except BaseException:
-        updater.model.origin = Origin.of(book, known)
+        objective.model.origin = Origin.of(book, known)
         raise

@@ -1,0 +1,114 @@
+"""An objective: what a training asks the rows, and what it learns from the answer.
+
+The trainer, its checkpoints, several processes and audits know nothing more of a model. A stack of layers under MAC
+(:class:`StackObjective`) is one objective; DP-SGD is the same with another expansion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from dpmac.mac.wsteps.base import WeightUpdater
+from dpmac.nets import Network
+from dpmac.privacy import Answer, Bound, Query
+from dpmac.training.step import Step
+
+
+class Objective(Protocol):
+    """``query`` gives what is asked of the rows now; ``apply`` learns from the noisy answer, which is post-processing.
+
+    Between the two nothing may change. What ``query`` promises is measured by the release; that it treats every row by
+    itself is the objective's own duty (:mod:`dpmac.extensions.row_independence` tries it on made-up rows).
+    """
+
+    def query(self) -> Query: ...
+
+    def apply(self, answer: Answer) -> None: ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision in which the answer is wanted."""
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the next step, for the history."""
+
+    @property
+    def model(self) -> Network:
+        """The model to judge and to keep."""
+
+    def released_norms(self) -> list[float]:
+        """The lengths of what was released last, layer by layer, for the history."""
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next step depends on, in plain values and tensors."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from where :meth:`state` was taken."""
+
+    def skip(self, steps: int) -> None:
+        """Leave out ``steps`` steps, whose answers were lost."""
+
+
+class StackObjective:
+    """A stack of layers: the Z-step's coordinates, the expansion's parts, the bound, and the W-step on the answer.
+
+    A bound that learns is replaced by what it has learned after every answer.
+    """
+
+    def __init__(self, step: Step, updater: WeightUpdater) -> None:
+        self._step, self._updater, self._first = step, updater, step.bound
+        self._released: list[Tensor] = []
+
+    def query(self) -> Query:
+        return self._step.query()
+
+    def apply(self, answer: Answer) -> None:
+        polynomials = self._step.polynomials(answer)
+        self._updater.apply(polynomials)
+        self._released = [polynomial.slope for polynomial in polynomials]
+        self._bounded_by(self._step.bound.learned(answer))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._step.dtype
+
+    @property
+    def lr(self) -> float:
+        return self._updater.lr
+
+    @property
+    def model(self) -> Network:
+        return self._updater.model
+
+    def released_norms(self) -> list[float]:
+        return [float(torch.linalg.vector_norm(slope)) for slope in self._released]
+
+    def state(self) -> dict[str, Any]:
+        return {"updater": self._updater.state(), "threshold": self._learned()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._updater.restore(state["updater"])
+        if state["threshold"] is not None:
+            self._bounded_by(replace(self._step.bound, threshold=state["threshold"]))  # type: ignore[type-var]
+
+    def skip(self, steps: int) -> None:
+        self._updater.skip(steps)
+
+    def _bounded_by(self, bound: Bound) -> None:
+        if bound is not self._step.bound:
+            self._step = replace(self._step, bound=bound)
+
+    def _learned(self) -> Any:
+        """The thresholds that the bound has learned; None if it is as it was."""
+        bound = self._step.bound
+        if bound is self._first:
+            return None
+        if not hasattr(bound, "threshold"):
+            raise TypeError(f"a {type(bound).__name__} learns something that a checkpoint cannot keep")
+        return bound.threshold
