@@ -67,7 +67,7 @@ MUTANTS = (
         "The first checkpoint is written some seconds after the first release: killed before, a run starts anew.",
         "There is nothing to keep yet.",
         "training/trainer.py",
-        "        checkpoints.write(course.state(job, self.bound))  # before the first release",
+        "        checkpoints.write(course.state(job))  # before the first release",
         "        pass  # before the first release",
         ("tests/training/test_resume.py::test_a_seeded_run_that_was_killed_ends_as_if_it_had_not_been",),
     ),
