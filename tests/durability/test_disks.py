@@ -13,7 +13,7 @@ import pytest
 
 import dpmac
 from dpmac import DPMACClassifier, Machine
-from dpmac.privacy import Ledger
+from dpmac.privacy import Entry, Ledger
 from durability.child import FIT, STEPS, rows
 from durability.lives import ROUNDS, TRAIN, Nursery, people_in
 
@@ -122,7 +122,7 @@ def reading_room():
     room = folder / "room"
     room.mkdir()
     people_in(room)
-    Ledger(room / "old.ledger")
+    Ledger(room / "old.ledger").append(Entry("first", 1.0, 0.5))  # which makes the file
     for path in (folder, room, folder / "said"):
         path.chmod(0o755)
     (folder / "said").chmod(0o777)
