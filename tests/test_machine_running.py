@@ -130,13 +130,19 @@ def test_the_map_knows_lines_and_after_a_change_functions(tmp_path, monkeypatch)
 
 def test_quick_tests_and_those_that_have_noticed_before_come_first():
     mutation = next(mutations(Source("extensions/ledger_file.py", "x = a < b\n")))
-    seconds = {"a.py::slow": 9.0, "a.py::quick[1]": 1.0, "a.py::quick[2]": 1.0, "b.py::c": 1.2, "test_chain.py::d": 2.0}
+    seconds = {
+        "a.py::slow": 9.0,
+        "a.py::quick[1]": 1.0,
+        "a.py::quick[2]": 1.0,
+        "b.py::c": 1.2,
+        "test_ledger_file.py::d": 2.0,
+    }
     known = Coverage(seconds=seconds)
     order = ordered(mutation, seconds, known, ["a.py::slow"])
-    assert order == ["a.py::slow", "test_chain.py::d", "a.py::quick[1]", "b.py::c", "a.py::quick[2]"]
+    assert order == ["a.py::slow", "test_ledger_file.py::d", "a.py::quick[1]", "b.py::c", "a.py::quick[2]"]
     assert within(order, known, 4.5) == ["a.py::slow"]
-    assert within(order[1:], known, 3.5) == ["test_chain.py::d", "a.py::quick[1]"]
-    assert within(order[1:], known, 99, files=1) == ["test_chain.py::d"]
+    assert within(order[1:], known, 3.5) == ["test_ledger_file.py::d", "a.py::quick[1]"]
+    assert within(order[1:], known, 99, files=1) == ["test_ledger_file.py::d"]
 
 
 def test_what_tests_share_is_counted_once():

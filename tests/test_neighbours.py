@@ -29,16 +29,16 @@ from dpmac.training import Trainer
 
 def run(method, table, monkeypatch, answers=None):
     """The sums of all releases of ``method`` on ``table``; with ``answers``, those are handed out in their place."""
-    tape, exact = [], door._sums
+    tape, exact = [], door.Asked.sums
 
-    def watched(batch, query, scales, *more):
-        totals, on_grid = exact(batch, query, scales, *more)
-        assert not on_grid  # one block
-        tape.append((query.label, scales, [total.clone() for total in totals]))  # the door adds its noise in place
-        return totals if answers is None else [total.clone() for total in answers[len(tape) - 1][2]], False
+    def watched(asked, source):
+        whole = exact(asked, source)
+        sizes = [math.prod(p.shape) for p in asked.query.partitions]
+        tape.append((asked.query.label, asked.scales, torch.split(whole.clone(), sizes)))  # noise is added in place
+        return whole if answers is None else torch.cat(answers[len(tape) - 1][2])
 
     with monkeypatch.context() as patch:
-        patch.setattr(door, "_sums", watched)
+        patch.setattr(door.Asked, "sums", watched)
         method(table, SeededNoise(7))
     return tape
 
