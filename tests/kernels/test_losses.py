@@ -114,10 +114,10 @@ def test_the_search_looks_at_what_the_check_will_see(m):
 def test_no_figure_rests_on_the_search(monkeypatch):
     """A search that lies, either way, costs time and nothing else: the answer is the accountant's."""
     true = calibration._trial
-    honest = ours.calibrate(lambda s: [Mechanism(s, 0.1, 50)], 1.0, 1e-6)
+    honest = calibration.calibrate(lambda s: [Mechanism(s, 0.1, 50)], 1.0, 1e-6)
     for lie in (0.3, 3.0):
         monkeypatch.setattr(calibration, "_trial", lambda *args, lie=lie: lie * true(*args))
-        found = ours.calibrate(lambda s: [Mechanism(s, 0.1, 50)], 1.0, 1e-6)
+        found = calibration.calibrate(lambda s: [Mechanism(s, 0.1, 50)], 1.0, 1e-6)
         assert found == pytest.approx(honest, rel=4e-4)
         assert slow([Mechanism(found, 0.1, 50)], 1e-6) <= 1.0
 
