@@ -29,23 +29,26 @@ from dpmac.training import Trainer
 
 def run(method, table, monkeypatch, answers=None):
     """The sums of all releases of ``method`` on ``table``; with ``answers``, those are handed out in their place."""
-    tape, exact = [], door._sums
+    tape, exact = [], door.Asked.sums
 
-    def watched(batch, query, scales, *more):
-        totals, on_grid = exact(batch, query, scales, *more)
-        assert not on_grid  # one block
-        tape.append((query.label, scales, [total.clone() for total in totals]))  # the door adds its noise in place
-        return totals if answers is None else [total.clone() for total in answers[len(tape) - 1][2]], False
+    def watched(asked, source):
+        whole = exact(asked, source)
+        in_scales = asked.grid.step > 0  # with noise, in steps of a grid; without, as they are
+        units = [scale * asked.grid.step if in_scales else 1.0 for scale in asked.scales]
+        sizes = [math.prod(p.shape) for p in asked.query.partitions]
+        sums = [part * unit for part, unit in zip(torch.split(whole, sizes), units, strict=True)]
+        tape.append((asked.query.label, asked.scales, sums, whole.clone()))  # the noise is added in place
+        return whole if answers is None else answers[len(tape) - 1][3].clone()
 
     with monkeypatch.context() as patch:
-        patch.setattr(door, "_sums", watched)
+        patch.setattr(door.Asked, "sums", watched)
         method(table, SeededNoise(7))
     return tape
 
 
 def moved(first, second):
     """How far one release moved, in units of its promise."""
-    (label, scales, a), (other, other_scales, b) = first, second
+    (label, scales, a, _), (other, other_scales, b, _) = first, second
     assert (label, scales) == (other, other_scales)
     return math.sqrt(sum(float((x - y).square().sum()) / scale**2 for x, y, scale in zip(a, b, scales, strict=True)))
 

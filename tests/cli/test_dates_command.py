@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from dpmac import DPMACClassifier, Schema
+from dpmac import DPMACClassifier, Machine, Schema
 from dpmac.tables import Category, Date, Number
 from dpmac.tables.files import csv_text, read_table
 
@@ -52,7 +52,9 @@ def test_dates_are_predicted_from_however_a_file_holds_them(files, run):
     columns = {"seen": Date("2015-01-01", "2025-12-31", "%d.%m.%Y", ["month"]), "age": Number(18, 100)}
     schema = Schema({**columns, "death": Category([0, 1])}, target="death")
     table = read_table(files / "rows.csv", schema)
-    DPMACClassifier((2,), schema=schema, epochs=2, epsilon=math.inf, progress=False).fit(table).save(files / "run")
+    DPMACClassifier((2,), schema=schema, epochs=2, epsilon=math.inf, machine=Machine(progress=False)).fit(table).save(
+        files / "run"
+    )
     first, again = run("predict", "run", "rows.csv"), run("predict", "run", "rows.parquet")
     assert first.out == again.out
     assert len(first.out.splitlines()) == 401

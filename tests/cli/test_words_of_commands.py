@@ -19,7 +19,7 @@ from dpmac.cli.jobs import Job
 from dpmac.extensions.persons import MOST
 from dpmac.extensions.world import ALONE
 from dpmac.privacy import Entry, Ledger
-from dpmac.saving import states
+from dpmac.saving import arguments
 from dpmac.tables import Category, Files, Number, Schema
 from dpmac.tables.stored import open_table
 from dpmac.training.defaults import safe_delta
@@ -165,7 +165,7 @@ def test_the_seconds_of_a_training_are_those_from_its_beginning(job, tmp_path, m
 @pytest.mark.parametrize("kept", [math.nan, object()])
 def test_what_a_finished_run_could_not_keep_is_refused_before_it_begins(kept, job, monkeypatch):
     command.check_kept(job)
-    monkeypatch.setattr(states, "arguments_of", lambda _: {"epsilon": kept})
+    monkeypatch.setattr(arguments, "arguments_of", lambda _: {"epsilon": kept})
     with pytest.raises((ValueError, TypeError), match="JSON"):
         command.check_kept(job)
 

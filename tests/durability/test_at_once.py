@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpmac import ArgumentError, DPMACClassifier, Machine
-from dpmac.privacy import Ledger
+from dpmac.privacy import Entry, Ledger
 from dpmac.training.alone import alone_with
 from dpmac.training.checkpoint import Checkpoints
 from durability.child import FIT, STEPS, rows
@@ -41,7 +41,7 @@ print(done, flush=True)
 def test_two_processes_that_write_one_ledger_lose_no_line(tmp_path):
     """Whoever comes second is refused, loads it again, and goes on: every append that returned is in the file."""
     path = tmp_path / "ledger"
-    Ledger(path)
+    Ledger(path).append(Entry("first", 1.0, 0.5))  # which makes the file
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name], **pipes) for name in ("a", "b")]
     for writer in writers:

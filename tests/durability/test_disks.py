@@ -13,7 +13,7 @@ import pytest
 
 import dpmac
 from dpmac import DPMACClassifier, Machine
-from dpmac.privacy import Ledger
+from dpmac.privacy import Entry, Ledger
 from durability.child import FIT, STEPS, rows
 from durability.lives import ROUNDS, TRAIN, Nursery, people_in
 
@@ -122,7 +122,7 @@ def reading_room():
     room = folder / "room"
     room.mkdir()
     people_in(room)
-    Ledger(room / "old.ledger")
+    Ledger(room / "old.ledger").append(Entry("first", 1.0, 0.5))  # which makes the file
     for path in (folder, room, folder / "said"):
         path.chmod(0o755)
     (folder / "said").chmod(0o777)
@@ -159,4 +159,4 @@ def test_a_folder_that_may_not_be_written_is_said_before_anything_is_spent(nurse
     assert sorted(path.name for path in (reading_room / "room").iterdir()) == before
     there = [path.name for path in (reading_room / "said").iterdir() if not path.name.startswith(("said.", "witness."))]
     assert there == []
-    assert len(Ledger.read(reading_room / "room" / "old.ledger")) == 0
+    assert len(Ledger.read(reading_room / "room" / "old.ledger")) == 1

@@ -119,13 +119,13 @@ def test_steps_are_shown_by_the_leading_process_if_it_is_asked_to(progress, hand
 
     monkeypatch.setattr(base, "progress_bar", bar)
     with pytest.raises(Stop):
-        model(progress=progress).fit(X)
+        model(machine=Machine(progress=progress)).fit(X)
     assert shown == [("training", progress)]
     assert handed[0]["on_step"] == "on each step"
 
     def following(world):
         world.leads = False  # of one process, so nobody else has to speak
-        model(progress=True, world=world).fit(X)
+        model(machine=Machine(progress=True, world=world)).fit(X)
 
     monkeypatch.setattr(Talking, "everywhere", lambda _, work: work(), raising=False)
     (ended,) = talk(1, following)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 from test_base_checks import AFTER, Model, X, model
 
+from dpmac import Machine
 from dpmac.estimators import base
 from dpmac.extensions import outputs
 from dpmac.privacy import Entry, Ledger, Origin
@@ -20,7 +21,7 @@ class Releasing(Model):
 
     def fit(self, X):
         super().fit(X, after=AFTER)
-        self.there = Checkpoints.at(self.checkpoint).path.exists()
+        self.there = Checkpoints.at(self.machine.checkpoint).path.exists()
         with self._afterwards("residuals") as after:
             after.ledger.append(Entry("residuals", 20.0, 1.0))
         return self
@@ -29,7 +30,7 @@ class Releasing(Model):
 def test_what_is_released_after_the_training_is_of_the_same_run_and_then_the_fit_has_ended(tmp_path):
     """Else a fit that is gone on with would not find what it has paid for, and pay again."""
     where = Checkpoints(tmp_path / "c", every=0.0)
-    given = {"checkpoint": where, "ledger": tmp_path / "book", "epochs": 2}
+    given = {"machine": Machine(checkpoint=where), "ledger": tmp_path / "book", "epochs": 2}
     fitted = Releasing(**model(**given).get_params(deep=False)).fit(X)
     entries = Ledger.read(tmp_path / "book").entries
     assert [entry.label for entry in entries] == ["training step", "training step", "residuals"]
@@ -51,7 +52,7 @@ def test_where_a_run_stands_is_asked_in_its_own_world(tmp_path, monkeypatch):
         return Run(trainer.network, [], ledger, trainer.plan, (), trainer.front)
 
     def work(world):
-        model(world=world).fit(X)
+        model(machine=Machine(world=world)).fit(X)
         return world
 
     (one,) = talk(1, work)

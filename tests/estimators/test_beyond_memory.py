@@ -50,6 +50,7 @@ def folder(tmp_path_factory):
 def child(folder, memory, scratch):
     words = [sys.executable, "-c", CHILD % (COLUMNS, ROOM), folder, memory, scratch]
     alone = {**os.environ, "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
+    alone["MALLOC_MMAP_THRESHOLD_"] = str(2**20)  # what is freed goes back: the limit is on what is in use
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=900, check=False, env=alone)
 
 

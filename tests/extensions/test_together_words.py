@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from dpmac.extensions import processes
 from dpmac.extensions.processes import Together, _short, possible_sums
 from dpmac.extensions.world import WorldError
 from dpmac.privacy import Partition
@@ -102,14 +103,8 @@ class Sums:
     def __init__(self, world, lie=0.0, limits=(100.0, 100.0, 100.0), about=None):
         self.world, self.lie, self.limits, self.about = world, lie, limits, about or {"what": "a sum"}
 
-    def described(self):
-        return self.about() if callable(self.about) else self.about
-
     def sums(self, source):
         return torch.tensor([1.0 + self.lie, 10.0 * self.world.rank, 2.0, 2.0]).double()
-
-    def most_steps(self):
-        return self.limits
 
     def perturbed(self, whole, source):
         return {"t": whole[2:].view(1, 2), "s": whole[:2]}  # in an order of its own
@@ -126,6 +121,13 @@ class Books:
         self.notes.append("paid" if self.world.leads else "noted")
         if self.pay is not None:
             self.pay()
+
+
+@pytest.fixture(autouse=True)
+def told_of(monkeypatch):
+    """What a release is about, and how much each process can bring, as the test says."""
+    monkeypatch.setattr(processes, "described", lambda asked: asked.about() if callable(asked.about) else asked.about)
+    monkeypatch.setattr(processes, "most_steps", lambda asked: asked.limits)
 
 
 def released(world, lie=0.0, limits=(100.0, 100.0, 100.0), about=None, pay=None, notes=None):

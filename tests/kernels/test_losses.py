@@ -26,6 +26,7 @@ from dpmac.kernels.losses import (
     interval,
     one_gaussian,
 )
+from dpmac.planning import calibration
 from dpmac.privacy import Mechanism, epsilon_of
 from dpmac.privacy import accounting as ours
 
@@ -112,11 +113,11 @@ def test_the_search_looks_at_what_the_check_will_see(m):
 
 def test_no_figure_rests_on_the_search(monkeypatch):
     """A search that lies, either way, costs time and nothing else: the answer is the accountant's."""
-    true = ours._trial
-    honest = ours.calibrate(lambda s: [Mechanism(s, 0.1, 50)], 1.0, 1e-6)
+    true = calibration._trial
+    honest = calibration.calibrate(lambda s: [Mechanism(s, 0.1, 50)], 1.0, 1e-6)
     for lie in (0.3, 3.0):
-        monkeypatch.setattr(ours, "_trial", lambda *args, lie=lie: lie * true(*args))
-        found = ours.calibrate(lambda s: [Mechanism(s, 0.1, 50)], 1.0, 1e-6)
+        monkeypatch.setattr(calibration, "_trial", lambda *args, lie=lie: lie * true(*args))
+        found = calibration.calibrate(lambda s: [Mechanism(s, 0.1, 50)], 1.0, 1e-6)
         assert found == pytest.approx(honest, rel=4e-4)
         assert slow([Mechanism(found, 0.1, 50)], 1e-6) <= 1.0
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doorway import ask
+from dpmac.kernels import positions
 from dpmac.privacy import (
     BrokenPromiseError,
     Ledger,
@@ -23,7 +24,6 @@ from dpmac.privacy import (
     PositionPart,
     PrivateRows,
     Query,
-    positions,
     release,
 )
 from dpmac.privacy.parts import SLACK

@@ -10,8 +10,9 @@ import pytest
 from dp_accounting import gaussian_mechanism
 
 from dpmac.checks import ArgumentError
+from dpmac.planning import calibration
 from dpmac.planning.calibration import calibrate
-from dpmac.privacy import Mechanism, accounting, epsilon_of
+from dpmac.privacy import Mechanism, epsilon_of
 from dpmac.privacy.accounting import MIN_MULTIPLIER, ROUNDOFF, trusted, with_room
 
 
@@ -77,7 +78,7 @@ def test_a_calibration_answers_down_to_twice_the_least_multiplier():
 
 def test_an_answer_of_the_search_that_does_not_meet_the_budget_is_not_given(monkeypatch):
     """So nothing in the search need be trusted: here it always answers 1."""
-    monkeypatch.setattr(accounting, "least", lambda *_, **__: (1.0, -1.0))
+    monkeypatch.setattr(calibration, "least", lambda *_, **__: (1.0, -1.0))
     enough = epsilon_of([Mechanism(1.0)], 1e-5)
     assert calibrate(lambda s: [Mechanism(s)], enough, 1e-5) == 1.0
     with pytest.raises(RuntimeError, match=r"answered 1\.0, which does not meet the budget"):

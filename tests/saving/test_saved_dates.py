@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import dpmac
-from dpmac import DPMACPCA, DPMACClassifier, Schema
+from dpmac import DPMACPCA, DPMACClassifier, Machine, Schema
 from dpmac.report.charts import Axis
 from dpmac.report.effects import effects_of, way_back
 from dpmac.report.on_model import _effect
@@ -27,7 +27,7 @@ SCHEMA = Schema({"seen": SEEN, "age": Number(0, 120), "ill": Category(["no", "ye
 
 @pytest.fixture(scope="module")
 def model():
-    return DPMACClassifier((2,), schema=SCHEMA, epochs=2, epsilon=math.inf, progress=False).fit(TABLE)
+    return DPMACClassifier((2,), schema=SCHEMA, epochs=2, epsilon=math.inf, machine=Machine(progress=False)).fit(TABLE)
 
 
 def test_a_folder_comes_back_with_its_dates_and_its_card_describes_them(model, tmp_path):

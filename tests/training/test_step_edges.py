@@ -129,18 +129,6 @@ def test_what_a_step_has_asked_does_not_go_to_a_copy_with_other_pieces():
     assert repr(first) == repr(step(problem, bound=PerLayerClip(1.0)))
 
 
-def test_only_what_is_ours_may_be_overwritten(monkeypatch):
-    """Somebody's own bound may keep what it was given, and look at it again."""
-    monkeypatch.setattr(Step, "_spending", lambda *_: "spent")
-    monkeypatch.setattr(Step, "unbounded", lambda *_: "kept")
-    monkeypatch.setattr(PerLayerClip, "apply", lambda _, parts: parts)
-    monkeypatch.setattr(Moving, "apply", lambda _, parts: parts, raising=False)
-    problem = make_problem((5, 4, 3))
-    assert step(problem).bounded()(problem.x, problem.y) == "spent"
-    for pieces in ({"bound": Moving(1.0)}, {"zstep": AdamCoordinates()}, {"expansion": SecondOrder()}):
-        assert step(problem, **pieces).bounded()(problem.x, problem.y) == "kept"
-
-
 def test_what_a_query_reads_are_all_weights_and_buffers_and_of_somebody_elses_nobody_knows():
     problem, front = make_problem((5, 4, 3)), Affine(1.0)
     front.register_buffer("more", torch.ones(1))
