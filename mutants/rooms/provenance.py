@@ -101,12 +101,12 @@ MUTANTS = (
     ),
     Mutant(
         "norms-can-be-written-into",
-        "A bound that works in place on the norms it was given changes what the door checks.",
+        "A bound that works in place on the norms it was given changes what the part then says of itself.",
         "A copy costs time. Real: a reviewer's find.",
         "kernels/outer.py",
         "return whole.clone()",
         "return whole",
-        (f"{REVIEWED}::test_a_bound_that_writes_into_norms_does_not_blind_the_door",),
+        ("tests/kernels/test_parts.py::test_norms_are_the_callers_own_and_can_be_written_into",),
     ),
     Mutant(
         "search-ends-in-silence",

@@ -44,6 +44,17 @@ def test_shapes_norms_scaling_and_sums_are_those_of_the_shares(kind):
     assert torch.allclose(part.scaled(factors).norms(), scaled.flatten(1).norm(dim=1), rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", PARTS)
+def test_norms_are_the_callers_own_and_can_be_written_into(kind):
+    """Bounds do: neither what the part says afterwards nor its sum may change."""
+    part = PARTS[kind](SeededNoise(4))
+    norms, total = part.norms().clone(), part.total()
+    for made in (part, part.scaled(torch.ones(7, dtype=torch.float64))):
+        made.norms().zero_()
+        assert torch.equal(made.norms(), norms)
+        assert torch.equal(made.total(), total)
+
+
 def test_a_gram_sum_is_exactly_symmetric():
     total = PARTS["gram"](SeededNoise(4)).total()
     assert torch.equal(total, total.transpose(1, 2))
