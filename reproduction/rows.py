@@ -146,7 +146,7 @@ def _epsilon_of(run: Finished) -> float:
 
 
 def _mixed(runs: Sequence[Finished]) -> bool:
-    """True if two runs disagree in what both wrote down: a folder that was gone on with after the recipes changed."""
+    """True if two runs disagree in what both wrote down: a folder that was continued after the recipes changed."""
     seen: dict[str, Any] = {}
     for run in runs:
         said = {**(run.result.get("recipe") or {}), "delta": run.result["delta"]}

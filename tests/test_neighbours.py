@@ -212,16 +212,16 @@ class RoundsByShape(Affine):
         return torch.sign(rows.double() - 2.0**-52 * (len(rows) % 64)) * (rows == 0) + rows.double() * (rows != 0)
 
 
-def by_shape(dear):
+def by_shape(expensive):
     front = RoundsByShape()
-    type(front).dear = dear
+    type(front).expensive = expensive
     return front
 
 
-@pytest.mark.parametrize("dear", [False, True])
-def test_a_kernel_that_rounds_by_shape_sees_public_shapes_only(dear, monkeypatch):
+@pytest.mark.parametrize("expensive", [False, True])
+def test_a_kernel_that_rounds_by_shape_sees_public_shapes_only(expensive, monkeypatch):
     x = torch.zeros(65, 5)
-    move, _ = worst(trained(front=by_shape(dear)), (x, labels(65, 4)), monkeypatch)
+    move, _ = worst(trained(front=by_shape(expensive)), (x, labels(65, 4)), monkeypatch)
     assert move <= 1.0
 
 

@@ -14,7 +14,7 @@ from fuzz.surfaces.starts import ledger
 
 
 def prepare(case: Case) -> Action:
-    """A spoilt ledger: it is refused, or read and gone on with."""
+    """A spoilt ledger: it is refused, or read and continued."""
     raw = _forged(case) if case.random.random() < 0.5 else ledger().read_bytes()
     spoilt = case.random.random() < 0.7
     for _ in case.times() if spoilt else ():

@@ -26,7 +26,7 @@ MUTANTS = (
         "    (noise,) = source.steps([size], grid.bits)\n",
         "    (noise,) = source.steps([size], grid.bits)\n"
         "    ledger.append(Entry(query.label, noise_multiplier, sample_rate, source.seeded, scales))\n",
-        (f"{REFERENCE}::test_the_reference_pays_before_it_draws_noise",),
+        (f"{REFERENCE}::test_the_reference_records_before_it_draws",),
     ),
     Mutant(
         "reference-with-less-noise",

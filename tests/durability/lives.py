@@ -1,4 +1,4 @@
-"""Lives of trainings: begun, killed at some moment, looked over, gone on with; and what must hold at all times."""
+"""Lives of trainings: begun, killed at some moment, looked over, resumed; and what must hold at all times."""
 
 from __future__ import annotations
 

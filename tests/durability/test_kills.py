@@ -2,7 +2,7 @@
 
 Half of the moments are drawn evenly over the time a life takes, the other half over what is written to the disk, so
 that short phases (the calibration, the moves of a save) are met as well. What is on the disk is looked over after every
-kill; the run is then gone on with, and at times killed again.
+kill; the run is then resumed, and at times killed again.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Releasing(Model):
 
 
 def test_what_is_released_after_the_training_is_of_the_same_run_and_then_the_fit_has_ended(tmp_path):
-    """Else a fit that is gone on with would not find what it has paid for, and pay again."""
+    """Else a fit that is resumed would not find what it has paid for, and pay again."""
     where = Checkpoints(tmp_path / "c", every=0.0)
     given = {"machine": Machine(checkpoint=where), "ledger": tmp_path / "book", "epochs": 2}
     fitted = Releasing(**model(**given).get_params(deep=False)).fit(X)

@@ -259,7 +259,7 @@ def test_all_components_give_back_rows_in_the_ball():
 
 @pytest.mark.parametrize("normalise", [False, True])
 def test_its_front_is_the_map_from_raw_rows_to_codes(normalise):
-    """And with a length, the same codes put on a sphere: for a model that takes private rows on the private way."""
+    """And with a length, the same codes put on a sphere: for a model that takes private rows inside the release."""
     released = fit(DPPCA(3, 0.1, 0.2, 1.0, normalise))
     moved = ROWS - 0.2
     norms = moved.norm(dim=1, keepdim=True)

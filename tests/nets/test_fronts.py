@@ -86,8 +86,8 @@ def test_a_chain_is_one_after_the_other():
     rows = rows_for((9,))
     assert torch.equal(NESTED(rows), second(first(rows)))
     assert NESTED.shape_after((9,)) == (4,)
-    assert NESTED.dear  # low frequencies are
-    assert Chain((Affine(), ToRange(0.0, 1.0))).dear
+    assert NESTED.expensive  # low frequencies are
+    assert Chain((Affine(), ToRange(0.0, 1.0))).expensive
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_single_precision_rows_are_mapped_in_double(kind):
     assert torch.equal(front(rows.float()), front(rows.float().double()))
     assert front(rows).shape[1:] == front.shape_after(shape)
     assert not list(front.parameters())  # nothing in it is trained
-    assert front.dear in (True, False)
+    assert front.expensive in (True, False)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -185,3 +185,12 @@ def test_components_and_centre_must_fit():
         Projection(torch.eye(3), torch.zeros(2), 1.0)
     with pytest.raises(ArgumentError, match=r"centre='shape \(2, 2\)'"):
         Ball(torch.zeros(2, 2), 1.0)
+
+
+def test_the_old_name_of_expensive_works_for_one_release():
+    with pytest.warns(DeprecationWarning, match="Old.dear is now called expensive"):
+
+        class Old(Affine):
+            dear = True
+
+    assert Old.expensive

@@ -184,7 +184,7 @@ def test_rows_go_the_private_way_behind_it():
     encoder = TableEncoder(SCHEMA)
     table = PrivateRows(encoder.codes(FRAME)).behind(encoder)
     assert table.shapes == [encoder.shape_after((4,))]
-    assert encoder.dear
+    assert encoder.expensive
 
 
 def test_it_learns_nothing_from_rows():

@@ -103,7 +103,7 @@ def test_ids_that_cannot_be_told_apart_are_refused():
 
 @pytest.mark.parametrize("when", ["between groups", "within one"])
 def test_a_file_that_is_replaced_while_its_rows_are_read_is_refused(path, when):
-    """Found by a user: a file of the same layout in its place was gone on with, unchecked."""
+    """Found by a user: a file of the same layout in its place was continued, unchecked."""
     batches = Files(path, scratch=None).batches(["a"], rows=100 if when == "between groups" else 40)
     next(batches)
     other = path.with_name("other.parquet")

@@ -1,4 +1,4 @@
-"""Order 2 through the trainer: exact where it can be, refused where it is too dear, and paid for like the rest."""
+"""Order 2 through the trainer: exact where it can be, refused where it takes too much, and paid for like the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainings that are killed and gone on with: seeded ones end as they would have, and no release is forgotten."""
+"""Trainings that are killed and resumed: seeded ones end as they would have, and no release is forgotten."""
 
 from __future__ import annotations
 

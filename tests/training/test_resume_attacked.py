@@ -1,4 +1,4 @@
-"""What a reviewer did to runs that are gone on with: other runs in the same ledger, caps, metrics, full disks."""
+"""What a reviewer did to runs that are resumed: other runs in the same ledger, caps, metrics, full disks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def fit(folder, name, seed, **more):
 
 @pytest.mark.parametrize("seeds", [(1, 2), (1, 1), (None, None)])
 def test_two_killed_runs_in_one_ledger_take_none_of_each_others_releases(tmp_path, releases, seeds):
-    """Each was taken for the other's when a seeded run was gone on with, and releases went unrecorded."""
+    """Each was taken for the other's when a seeded run was continued, and releases went unrecorded."""
     for name, seed, steps in (("a", seeds[0], 8), ("b", seeds[1], 12)):
         releases.after(steps)
         with pytest.raises(KeyboardInterrupt):

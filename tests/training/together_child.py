@@ -69,7 +69,7 @@ def learned(world: World) -> dict[str, Any]:
 
 
 def gone_on(world: World, folder: str, other: dict[str, Any], every: float = 0.0, pause: float = 0.0) -> dict[str, Any]:
-    """A training with checkpoints, begun or gone on with; ``pause`` seconds after every step."""
+    """A training with checkpoints, begun or continued; ``pause`` seconds after every step."""
     made = trainer(world, **other, on_step=lambda *_: time.sleep(pause))
     checkpoints = Checkpoints(f"{folder}/checkpoint", every)
     return said(made.fit(*shard(world), ledger=ledger_of(world, f"{folder}/ledger"), checkpoints=checkpoints))

@@ -42,7 +42,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Case:
-    """Distinguishing one row there from the same row blank, by two attackers. ``share`` of the draws, if dear."""
+    """Distinguishing one row there from the same row blank, by two attackers.
+
+    ``share`` is that of the draws, if they take long.
+    """
 
     name: str
     make: Callable[[], Setting] = field(repr=False)

@@ -41,7 +41,7 @@ class Effort:
         return self.draws // 2 - self.learned
 
     def less(self, share: float) -> Effort:
-        """For a case whose draws are dear."""
+        """For a case whose draws take long."""
         return replace(self, draws=max(LEAST, round(self.draws * share)))
 
 

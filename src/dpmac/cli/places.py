@@ -83,7 +83,7 @@ def check_text(option: str, text: str, longest: int | None = None) -> None:
 
 
 def check_ledger(ledger: Path) -> None:
-    """Raise unless a ledger can be begun or gone on with at this path; one that is damaged is a ValueError."""
+    """Raise unless a ledger can be begun or continued at this path; one that is damaged is a ValueError."""
     from dpmac.privacy import Ledger
 
     check_text("--ledger", str(ledger))

@@ -50,7 +50,7 @@ class Arguments(OldNames):
     epsilon : the budget; ``float("inf")`` fits without noise or bound, and the statement then says "not private".
     delta : must be below 1/n; None takes a power of ten, at most 1e-5 and a tenth of 1/n.
     schema : what is publicly known of a table's columns (:class:`dpmac.tables.Schema`); rows are then tables
-        (pandas, polars, arrow, ...), encoded on the private way, and targets may be one of their columns.
+        (pandas, polars, arrow, ...), encoded inside the release, and targets may be one of their columns.
     feature_range : for arrays, ``(low, high)``, numbers or one per feature, public: mapped to [-1, 1] and clipped.
     max_rows : rows that a person brings to a release at most, where ``fit`` is given ``groups``; of more, so many are
         drawn anew for every step. The work grows with it, the noise does not: a person's rows are averaged.

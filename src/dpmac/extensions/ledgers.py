@@ -185,14 +185,14 @@ class Ledger(Releases):
 
     @classmethod
     def read(cls, path: str | Path) -> Ledger:
-        """A ledger to look at: its file is not gone on with, and it refuses to record anything."""
+        """A ledger to look at: its file is not continued, and it refuses to record anything."""
         ledger = cls.load(path)
         ledger._file, ledger._copied = None, True
         return ledger
 
     @classmethod
     def at(cls, where: Ledger | str | Path | None, data_set: str = "") -> Ledger:
-        """The ledger that is meant: one given, the one in a file (gone on with, or begun), or a new one in memory.
+        """The ledger that is meant: one given, the one in a file (continued, or begun), or a new one in memory.
 
         One that is begun is of ``data_set``; one that is there must be of that data set, if a name is given.
         """

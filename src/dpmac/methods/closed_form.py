@@ -90,7 +90,7 @@ class ClosedForm:
         """Train on raw rows ``x`` (n, d) at the total cost of one Gaussian mechanism of ``noise_multiplier``.
 
         Two releases with multipliers sigma/sqrt(share) and sigma/sqrt(1 - share) compose to sigma exactly. The front
-        is applied on the private way. Bad arguments raise :class:`ArgumentError` and spend nothing.
+        is applied inside the release. Bad arguments raise :class:`ArgumentError` and spend nothing.
         """
         sigma = check_multiplier(noise_multiplier)
         first = check_multiplier(sigma / math.sqrt(self.share))

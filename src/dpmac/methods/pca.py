@@ -146,7 +146,7 @@ class ReleasedPCA:
     def front(self, length: float | None = None) -> Projection:
         """The map from raw rows to their codes, for a model: each code scaled to ``length``, if that is given.
 
-        Private rows go through it on the private way: ``Trainer(front=pca.front())``.
+        Private rows go through it inside the release: ``Trainer(front=pca.front())``.
         """
         ball = self.ball
         made = Projection(self.components, ball.centre, ball.radius, ball.normalise, length)

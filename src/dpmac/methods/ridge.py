@@ -28,7 +28,7 @@ def linear_classifier(
 ) -> Tensor:
     """Weights (classes, d + 1) of ridge regression on one-hot ``labels``, from one release of X^T X and Y^T X.
 
-    Raw rows go through ``front`` on the private way. Every example's parts are bounded jointly, so the release costs
+    Raw rows go through ``front`` inside the release. Every example's parts are bounded jointly, so the release costs
     one Gaussian mechanism of ``noise_multiplier``. ``x`` may be a private table of rows and labels; then ``labels`` is
     None. Scores of raw rows are ``with_one(front(rows)) @ weights.T``.
     """

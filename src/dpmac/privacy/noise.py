@@ -35,7 +35,7 @@ from dpmac.checks import ArgumentError
 from dpmac.privacy.partition import Partition
 from dpmac.randomness import NoiseSource
 
-FEWEST, USUAL, MOST = 20, 30, 48  # bits: steps in the noise's deviation; beyond USUAL, exact draws grow dear
+FEWEST, USUAL, MOST = 20, 30, 48  # bits: steps in the noise's deviation; beyond USUAL, exact draws take long
 EXACT = 2.0**52  # whole numbers below it, and their sums, are doubles
 _FINE, _COARSE = 11, 7  # the grid widens the noise by 2**-11 at most, and 2**-7 where that would take more than USUAL
 _UP = 1.0 + 2.0**-40  # far above the rounding of the few operations that make a grid

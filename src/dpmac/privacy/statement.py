@@ -15,7 +15,7 @@ from dpmac.privacy.sampling import ROW
 SEEDED = "seeded: not private against someone who knows the seed"
 SEEDED_LINE = (
     f"SEEDED RUN ({SEEDED}). Seeds can be guessed and replayed: use such a run for research, and train again without a "
-    "seed before anything leaves the house."
+    "seed before you publish anything."
 )
 
 LARGE = 1e-3

@@ -18,7 +18,7 @@ from dpmac.tables import ColumnKind, Schema
 
 SEED = (
     "**The seed is in this folder** (`random_state` in `dpmac.json`), and the noise can be replayed by whoever has it. "
-    "This model is for research: train again without a seed before anything leaves the house."
+    "This model is for research: train again without a seed before you publish anything."
 )
 FILES: Mapping[str, str] = {
     "dpmac.json": "the manifest: format, estimator, arguments, and the SHA-256 of every file below",

@@ -1,8 +1,8 @@
 """From cells to a network's inputs, by the schema alone: a front, and a scikit-learn transformer that learns nothing.
 
-A table is read once into codes (one float64 a cell: :meth:`TableEncoder.codes`), and code rows are what goes the
-private way. The front then makes inputs of each row by itself. Nothing is fitted: no mean, no quantile and no
-vocabulary is ever taken from rows, so there is nothing to pay for.
+A table is read once into codes (one float64 a cell: :meth:`TableEncoder.codes`), and rows of codes are what a release
+gets. The front then makes inputs of each row by itself. Nothing is fitted: no mean, no quantile and no vocabulary is
+ever taken from rows, so there is nothing to pay for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
     """
 
     kind = "table"
-    dear = True
+    expensive = True
 
     def __init__(self, schema: Schema | Mapping[str, Any], bins: int = 12) -> None:
         super().__init__()

@@ -51,9 +51,9 @@ class Trainer:
     refused, unless the ledger of that shaping comes along (``plan.before`` and ``ledger``); if those were rows of other
     people, say so: ``network.as_public(why)``. (See :mod:`dpmac.extensions.provenance`.)
 
-    ``front`` is the public map from raw rows to the network's inputs; it belongs to the model and is applied on the
-    private way. ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives
-    all randomness (operating-system entropy unless a seeded one is given). ``micro_batch`` bounds memory and changes
+    ``front`` is the public map from raw rows to the network's inputs; it belongs to the model and is applied inside the
+    release. ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives all
+    randomness (operating-system entropy unless a seeded one is given). ``micro_batch`` bounds memory and changes
     nothing beyond rounding.
     ``evaluate`` is called after each epoch and its figures go into the history (and once before the first step, to see
     that it works): give it public data only, since metrics on private rows are not covered by the guarantee.
@@ -117,7 +117,7 @@ class Trainer:
     def _alone(self, apart: ExitStack, world: World, book: Ledger, checkpoints: Checkpoints) -> None:
         """From here on nobody else writes these checkpoints."""
         if world.leads and book.path is None:
-            fix = "a training that can be gone on with needs a ledger on the disk: Ledger('a/path')"
+            fix = "a training that can be resumed needs a ledger on the disk: Ledger('a/path')"
             raise ArgumentError("ledger", book, fix)
         apart.enter_context(checkpoints.alone(book.path))
 
@@ -222,7 +222,7 @@ class Trainer:
             warnings.warn(said, RuntimeWarning, stacklevel=4)
 
     def _job(self) -> dict[str, Any]:
-        """What a checkpoint must be of to be gone on with. (That the rows are the same is the caller's word.)"""
+        """What a checkpoint must be of to be resumed. (That the rows are the same is the caller's word.)"""
         pieces = ("loss", "zstep", "bound", "wstep", "expansion", "micro_batch")
         return {
             "plan": {**self.plan.to_dict(), "before": [m.describe() for m in self.plan.before]},
@@ -237,7 +237,7 @@ class Trainer:
 
     def _start(self, rows: PrivateRows, network: Network, front: Front | None) -> tuple[PrivateRows, Front | None]:
         """The table to draw from, and what is applied to it in every step: an expensive front is applied once."""
-        if front is not None and front.dear:
+        if front is not None and front.expensive:
             return rows.behind(partial(inputs_of, front, network)), None
         return rows, front
 

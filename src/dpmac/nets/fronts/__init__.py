@@ -1,4 +1,4 @@
-"""Fronts: public per-row maps that belong to the model and are applied to raw rows on the private way."""
+"""Fronts: public per-row maps that belong to the model and are applied to raw rows inside the release."""
 
 from dpmac.nets.fronts.base import FLOOR, Front
 from dpmac.nets.fronts.chain import Chain

@@ -1,12 +1,13 @@
 """What a front is: a public map of one raw row to the network's inputs, and a part of the model.
 
-A front never sees a whole table. It is applied to blocks of raw rows on the private way (``PrivateRows.behind``, or
+A front never sees a whole table. It is applied to blocks of raw rows inside the release (``PrivateRows.behind``, or
 inside a query), so that deleting a row cannot change how another one rounds; and again by ``predict``, so that what
 was fitted is what is used. It learns nothing from rows: whatever it knows is a public constant or was released.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import torch
@@ -23,12 +24,19 @@ class Front(Shaped):
     """A map of rows, each by itself, in double precision. Its numbers are buffers; nothing in it is trained.
 
     ``kind`` is its name in files; :meth:`arguments` gives the constructor's arguments (plain values and tensors), from
-    which a saved front is built again. ``dear`` fronts are worth computing once and not in every step. ``origin`` says
-    which releases its numbers come from (:mod:`dpmac.extensions.provenance`), if any do.
+    which a saved front is built again. ``expensive`` fronts are worth computing once and not in every step. ``origin``
+    says which releases its numbers come from (:mod:`dpmac.extensions.provenance`), if any do.
     """
 
     kind: ClassVar[str]
-    dear: ClassVar[bool] = False
+    expensive: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "dear" in vars(cls):
+            said = f"{cls.__name__}.dear is now called expensive; the old name will be removed in the next release"
+            warnings.warn(said, DeprecationWarning, stacklevel=2)
+            cls.expensive = vars(cls)["dear"]
 
     def forward(self, rows: Tensor) -> Tensor:
         """The network's inputs for a block of raw rows, float64; row n depends on row n alone."""

@@ -24,8 +24,8 @@ class Chain(Front):
         self.fronts = nn.ModuleList(fronts)
 
     @property
-    def dear(self) -> bool:  # type: ignore[override]
-        return any(bool(front.dear) for front in self.fronts)
+    def expensive(self) -> bool:  # type: ignore[override]
+        return any(bool(front.expensive) for front in self.fronts)
 
     def forward(self, rows: Tensor) -> Tensor:
         for front in self.fronts:

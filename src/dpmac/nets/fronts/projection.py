@@ -73,7 +73,7 @@ class Projection(Front):
     """
 
     kind = "projection"
-    dear = True
+    expensive = True
     components: Tensor
 
     def __init__(
@@ -116,7 +116,7 @@ class LowFrequencies(Front):
     """Square images, less ``centre``, in their ``count`` lowest two-dimensional cosines: a public orthonormal basis."""
 
     kind = "low-frequencies"
-    dear = True
+    expensive = True
     basis: Tensor
     centre: Tensor
 

@@ -15,7 +15,7 @@ class ToRange(Front):
     """Features from their public range to [-1, 1]; what lies outside is clipped. One range, or one for each feature."""
 
     kind = "to-range"
-    dear = True  # a pass in double precision over every batch took longer than the products of a small network
+    expensive = True  # a pass in double precision over every batch took longer than the products of a small network
     low: Tensor
     high: Tensor
 
@@ -46,7 +46,7 @@ class Affine(Front):
     """(rows - centre) * scale, with public numbers or one of each for every feature. Nothing is clipped."""
 
     kind = "affine"
-    dear = True
+    expensive = True
     centre: Tensor
     scale: Tensor
 
