@@ -64,7 +64,7 @@ class Together:
     def released(self, asked: Asked, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
         self._count += 1
         self._notes |= {"the number of releases": self._count, **described(asked)}
-        whole = self.everywhere(lambda: asked.sums(source))
+        whole = self.everywhere(lambda: whole_sums(asked, source))
         liars = self._collect(whole, most_steps(asked))
         answer: dict[str, Tensor] = {p.name: whole.new_empty(p.shape) for p in asked.query.partitions}
         with self._led():
@@ -74,7 +74,9 @@ class Together:
                         f"process {liars[0]} sent sums that no rows of its own could make: nothing was released"
                     )
                 ledger.append(asked.entry)
-                answer = asked.perturbed(whole, source)
+                pieces = torch.split(whole, [math.prod(p.shape) for p in asked.query.partitions])
+                shaped = zip(pieces, asked.query.partitions, strict=True)
+                answer = asked.perturbed([piece.view(p.shape) for piece, p in shaped], source)
         self.spread([answer[p.name] for p in asked.query.partitions])
         if not self.leads:
             ledger.append(asked.entry)
@@ -219,6 +221,13 @@ class Together:
                 theirs, first = _short(values[other]), _short(values[0])
                 raise WorldError(f"{name} of process {other} is {theirs}, and {first} of process 0")
         raise WorldError("the processes do not do the same")
+
+
+def whole_sums(asked: Asked, source: NoiseSource) -> Tensor:
+    """This process' sums, one partition after the other, in whole steps of the grid."""
+    sums, on_grid = asked.sums(source)
+    whole = sums if on_grid else asked.grid.whole(sums, asked.scales)
+    return torch.cat([total.reshape(-1) for total in whole])
 
 
 def most_steps(asked: Asked) -> list[float]:

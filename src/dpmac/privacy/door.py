@@ -95,9 +95,9 @@ def release(
     if batch.world is not None:
         answer = batch.world.released(asked, source, ledger)
         return {name: numbers.to(dtype) for name, numbers in answer.items()}
-    whole = asked.sums(source)
+    sums, on_grid = asked.sums(source)
     ledger.append(asked.entry)
-    return asked.perturbed(whole, source, dtype)
+    return asked.perturbed(sums, source, dtype, on_grid)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,34 +150,41 @@ class Asked:
         if self.batch.origin:
             self.batch.origin.check(ledger)
 
-    def sums(self, source: NoiseSource) -> Tensor:
-        """Step 1: the sums of this process' rows, one partition after the other, in whole steps of the grid.
+    def sums(self, source: NoiseSource) -> tuple[list[Tensor], bool]:
+        """Step 1: the sums of this process' rows, and whether they are in whole steps of the grid.
 
-        Spends the batch. Raises :class:`BrokenPromiseError` if any row exceeds its bound.
+        Those of several blocks are: each block's are rounded, and then added up exactly. One block's are left as they
+        are, to be rounded when the noise is added. Spends the batch. Raises :class:`BrokenPromiseError` if any row
+        exceeds its bound.
         """
         work: Work = partial(_block_sums, self.query, self.scales, self.batch.take)
         if self.query.reads is not None and self.batch.steady and self.batch.device.type == "cuda":
             work = partial(self.query.recording.sums, work, self.query.reads)
-        total: Tensor | None = None
-        kept: list[Tensor] = []
-        room = self.rooms[self.batch.rank]
+        blocks, kept, total = 0, list[Tensor](), list[Tensor]()
         with full_precision():
-            for columns, row_at in self.batch.spend(room, self.micro_batch, source):
+            for columns, row_at in self.batch.spend(self.rooms[self.batch.rank], self.micro_batch, source):
                 sums, within = work(columns, row_at)
-                whole = self.grid.whole(sums, self.scales)
-                total = whole if total is None else total.add_(whole)
+                if blocks == 1:
+                    total = self.grid.whole(total, self.scales)
+                total = sums if blocks == 0 else _added(total, self.grid.whole(sums, self.scales))
                 kept.append(within)
+                blocks += 1
         if not bool(torch.stack(kept).all()):  # asked once: a GPU is waited for
             raise BrokenPromiseError(
                 f"an example exceeds the bound promised for {[p.name for p in self.query.partitions]}; nothing was "
                 "released. This is a bug in the bound, not in your data: please report it"
             )
-        assert total is not None  # a batch has one block at least
-        return total
+        return total, blocks > 1
 
-    def perturbed(self, whole: Tensor, source: NoiseSource, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+    def perturbed(
+        self, sums: list[Tensor], source: NoiseSource, dtype: torch.dtype = torch.float64, on_grid: bool = True
+    ) -> dict[str, Tensor]:
         """Step 3, after the entry is in the ledger: the answer, with fresh noise."""
-        return perturbed(whole, self.query.partitions, self.scales, self.grid, source, self.divisor, dtype)
+        return perturbed(sums, self.query.partitions, self.scales, self.grid, source, self.divisor, dtype, on_grid)
+
+
+def _added(one: list[Tensor], other: list[Tensor]) -> list[Tensor]:
+    return [a.add_(b) for a, b in zip(one, other, strict=True)]
 
 
 def _block_sums(query: Query, scales: Sequence[float], take: Any, columns: Columns, row_at: Tensor) -> Sums:

@@ -27,11 +27,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.kernels.perturbing import perturbed_sums
 from dpmac.privacy.partition import Partition
 from dpmac.randomness import NoiseSource
 
@@ -74,47 +76,40 @@ class Grid:
         """The largest number of steps that sums over ``rows`` rows, rounded block by block, can come to."""
         return math.inf if self.step == 0.0 else rows * (1.0 / self.step + 1.0)
 
-    def whole(self, sums: Sequence[Tensor], scales: Sequence[float]) -> Tensor:
-        """The sums of a block, one partition after the other, as whole numbers of steps, in doubles.
+    def in_steps(self, scales: Sequence[float]) -> list[float]:
+        """What sums of these scales are multiplied by to be in steps; without a grid, 1."""
+        return [1.0 if self.step == 0.0 else 1.0 / (self.step * scale) for scale in scales]
 
-        Without a grid, as they are.
-        """
-        flat = torch.cat([total.reshape(-1) for total in sums]).double()
+    def whole(self, sums: Sequence[Tensor], scales: Sequence[float]) -> list[Tensor]:
+        """The sums of a block as whole numbers of steps, in doubles; without a grid, as they are."""
+        doubled = [total.double() for total in sums]
         if self.step == 0.0:
-            return flat
-        return _times(flat, [total.numel() for total in sums], [1.0 / (self.step * scale) for scale in scales]).round_()
+            return doubled
+        return [total.mul(factor).round_() for total, factor in zip(doubled, self.in_steps(scales), strict=True)]
 
 
 def perturbed(
-    whole: Tensor,
+    sums: Sequence[Tensor],
     partitions: Sequence[Partition],
     scales: Sequence[float],
     grid: Grid,
     source: NoiseSource,
     divisor: float,
     dtype: torch.dtype = torch.float64,
+    on_grid: bool = True,
 ) -> dict[str, Tensor]:
-    """The sums ``whole``, which lie on the ``grid``, with fresh noise, over ``divisor``, under their partitions' names.
+    """The sums with fresh noise, over ``divisor``, under their partitions' names, as ``dtype``.
 
-    For symmetric matrices the noise is (N + N^T) / 2 with N independent in every coordinate: a function of
-    ``total + N``, so no less private, with half the variance off the diagonal. ``whole`` is overwritten.
+    ``on_grid`` says that they are whole numbers of the grid's steps (:meth:`Grid.whole`); else they are one block's
+    own, and are rounded here. For symmetric matrices the noise is (N + N^T) / 2 with N independent in every coordinate:
+    a function of ``total + N``, so no less private, with half the variance off the diagonal. Sums may be overwritten.
     """
-    sizes = [math.prod(p.shape) for p in partitions]
     if grid.step == 0.0:
-        noisy = whole / divisor
+        noisy = [(total.double() / divisor).to(dtype) for total in sums]
     else:
-        (steps,) = source.steps([len(whole)], grid.bits, whole.device)
-        noisy = _times(whole.add_(steps), sizes, [grid.step * scale / divisor for scale in scales])
-    pieces = torch.split(noisy.to(dtype), sizes)
-    answers = [piece.view(p.shape) for piece, p in zip(pieces, partitions, strict=True)]
-    return {
-        p.name: (t + t.transpose(-1, -2)) / 2 if p.symmetric else t for p, t in zip(partitions, answers, strict=True)
-    }
-
-
-def _times(flat: Tensor, sizes: Sequence[int], factors: list[float]) -> Tensor:
-    """Every partition of ``flat`` times its own factor, in place."""
-    if len(set(factors)) == 1:
-        return flat.mul_(factors[0])
-    torch._foreach_mul_(list(torch.split(flat, list(sizes))), factors)
-    return flat
+        factors = [1.0] * len(sums) if on_grid else grid.in_steps(scales)
+        units = [grid.step * scale / divisor for scale in scales]
+        draw = partial(source.steps, bits=grid.bits, device=sums[0].device)
+        noisy = perturbed_sums(sums, factors, units, draw, dtype)
+    answers = [(t + t.transpose(-1, -2)) / 2 if p.symmetric else t for t, p in zip(noisy, partitions, strict=True)]
+    return {p.name: t for p, t in zip(partitions, answers, strict=True)}

@@ -39,14 +39,12 @@ class OptimizerStep:
 
 
 class OptimizerUpdater:
-    """An :class:`OptimizerStep` at work: hands released gradients to a plain torch optimiser and scheduler."""
+    """An :class:`OptimizerStep` at work: hands released gradients to a plain torch optimiser, and sets its rate."""
 
     def __init__(self, step: OptimizerStep, network: Network, steps: int) -> None:
-        self._network, self._inner = network, step.inner_steps
+        self._network, self._step, self._steps, self._done = network, step, max(steps, 1), 0
         self.optimizer = optimizer_for(step.optimizer, network.parameters(), lr=step.lr, **step.options)
-        self.scheduler = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, lambda index: step.schedule(min(index / max(steps, 1), 1.0))
-        )
+        self.skip(0)
 
     @property
     def lr(self) -> float:
@@ -57,7 +55,7 @@ class OptimizerUpdater:
         return self._network
 
     def apply(self, polynomials: Sequence[Polynomial]) -> None:
-        for _ in range(self._inner):
+        for _ in range(self._step.inner_steps):
             for layer, polynomial in zip(self._network.weight_layers, polynomials, strict=True):
                 at_order_one = polynomial.curvature is None  # then the slope is the same everywhere
                 layer.write_gradient(polynomial.slope if at_order_one else polynomial.gradient(layer.matrix()))
@@ -66,24 +64,23 @@ class OptimizerUpdater:
                     parameter.grad.clamp_(-WEIGHT, WEIGHT)
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.scheduler.step()
+        self.skip(1)
 
     def state(self) -> dict[str, Any]:
         return {
             "network": dict(self._network.state_dict()),
             "optimizer": self.optimizer.state_dict(),
-            "done": self.scheduler.last_epoch,
+            "done": self._done,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         self._network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.scheduler.last_epoch = 0
+        self._done = 0
         self.skip(state["done"])
 
     def skip(self, steps: int) -> None:
-        self.scheduler.last_epoch += steps
-        for group, base, factor in zip(
-            self.optimizer.param_groups, self.scheduler.base_lrs, self.scheduler.lr_lambdas, strict=True
-        ):
-            group["lr"] = base * factor(self.scheduler.last_epoch)
+        self._done += steps
+        rate = self._step.lr * self._step.schedule(min(self._done / self._steps, 1.0))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
