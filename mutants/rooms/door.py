@@ -23,8 +23,10 @@ MUTANTS = (
         "The event is written when the noise has been drawn: a crash in between loses a payment.",
         "First the work, then the books.",
         "privacy/door.py",
-        "    ledger.append(asked.entry)\n    return asked.perturbed(whole, source, dtype)\n",
-        "    answer = asked.perturbed(whole, source, dtype)\n    ledger.append(asked.entry)\n    return answer\n",
+        "    ledger.append(asked.entry)\n    return asked.perturbed(sums, source, dtype, on_grid)\n",
+        "    answer = asked.perturbed(sums, source, dtype, on_grid)\n"
+        "    ledger.append(asked.entry)\n"
+        "    return answer\n",
         (f"{DOOR}::test_the_event_is_written_before_anything_is_returned",),
     ),
     Mutant(

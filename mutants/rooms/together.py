@@ -14,10 +14,9 @@ MUTANTS = (
         "Sums of several processes are released as they are: only a process alone adds noise.",
         "Each branch thinks that the other one adds it.",
         "extensions/processes.py",
-        "                answer = asked.perturbed(whole, source)\n",
+        "                answer = asked.perturbed([piece.view(p.shape) for piece, p in shaped], source)\n",
         "                units = [asked.grid.step * scale / asked.divisor for scale in asked.scales]\n"
-        "                pieces = torch.split(whole, [math.prod(p.shape) for p in asked.query.partitions])\n"
-        "                for p, unit, piece in zip(asked.query.partitions, units, pieces, strict=True):\n"
+        "                for (piece, p), unit in zip(shaped, units, strict=True):\n"
         "                    answer[p.name] = piece.reshape(p.shape) * unit\n",
         (ONCE,),
     ),
@@ -26,8 +25,8 @@ MUTANTS = (
         "Every process adds noise to its own sums, and the leader once more to the total.",
         "Local noise is what federated learning does.",
         "extensions/processes.py",
-        "        whole = self.everywhere(lambda: asked.sums(source))\n",
-        "        whole = self.everywhere(lambda: asked.sums(source))\n"
+        "        whole = self.everywhere(lambda: whole_sums(asked, source))\n",
+        "        whole = self.everywhere(lambda: whole_sums(asked, source))\n"
         "        whole = whole + torch.round(torch.randn_like(whole) * 2.0**asked.grid.bits)\n",
         (ONCE,),
     ),
@@ -48,8 +47,8 @@ MUTANTS = (
         "With several processes the leader's ledger gets no event: the others note it.",
         "Every process calls append, so one of them was taken out; the wrong one.",
         "extensions/processes.py",
-        "                ledger.append(asked.entry)\n                answer",
-        "                answer",
+        "                ledger.append(asked.entry)\n                pieces",
+        "                pieces",
         (f"{WORLD}::test_all_get_what_one_process_would_release_and_each_keeps_one_event",),
     ),
     Mutant(
@@ -57,9 +56,15 @@ MUTANTS = (
         "With several processes the event is written when the noise has been drawn.",
         "The total is only known when everybody has sent.",
         "extensions/processes.py",
-        "                ledger.append(asked.entry)\n                answer = asked.perturbed(whole, source)\n",
-        "                answer = asked.perturbed(whole, source)\n                ledger.append(asked.entry)\n",
+        "                ledger.append(asked.entry)\n                pieces",
+        "                pieces",
         (f"{SHARDS}::test_the_event_is_on_the_disk_once_when_noise_is_drawn",),
+        also=(
+            (
+                "for piece, p in shaped], source)\n",
+                "for piece, p in shaped], source)\n                ledger.append(asked.entry)\n",
+            ),
+        ),
     ),
     Mutant(
         "several-paid-by-each",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -60,14 +59,15 @@ def noise(monkeypatch):
     real = door.perturbed
 
     def put(wrong):
-        def perturbed(whole, partitions, scales, grid, source, divisor, dtype):
+        def perturbed(sums, partitions, scales, grid, source, divisor, dtype, on_grid):
+            assert not on_grid  # one block
             if grid.step == 0:  # the auditor's exact numbers
-                return real(whole, partitions, scales, grid, source, divisor, dtype)
-            fresh = real(torch.zeros_like(whole), partitions, scales, grid, source, 1.0)
+                return real(sums, partitions, scales, grid, source, divisor, dtype, on_grid)
+            zeros = [torch.zeros_like(total, dtype=torch.float64) for total in sums]
+            fresh = real(zeros, partitions, scales, grid, source, 1.0)
             added = wrong([fresh[p.name] / scale for p, scale in zip(partitions, scales, strict=True)])
-            totals = torch.split(whole * grid.step, [math.prod(p.shape) for p in partitions])
-            parts = zip(partitions, totals, scales, added, strict=True)
-            return {p.name: scale * (total.view(p.shape) + more) / divisor for p, total, scale, more in parts}
+            parts = zip(partitions, sums, scales, added, strict=True)
+            return {p.name: (total.double() + scale * more) / divisor for p, total, scale, more in parts}
 
         monkeypatch.setattr(door, "perturbed", perturbed)
 

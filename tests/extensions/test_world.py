@@ -201,10 +201,10 @@ LIES = {
 
 def _with_lies(world, lies, path, sigma=1.0):
     """A release in which some processes add something to their sums before they send them."""
-    from dpmac.privacy import door
+    from dpmac.extensions import processes
 
-    truly = door.Asked.sums
-    door.Asked.sums = lambda asked, source: truly(asked, source) + lies.get(world.rank, 0.0)
+    truly = processes.whole_sums
+    processes.whole_sums = lambda asked, source: truly(asked, source) + lies.get(world.rank, 0.0)
     table = PrivateRows(torch.ones(20, 2), world=world)
     ledger = Ledger(path) if world.leads else Ledger()
     more = {"noise_multiplier": sigma, "source": SystemNoise(), "ledger": ledger}

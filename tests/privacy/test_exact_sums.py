@@ -80,7 +80,7 @@ def test_sums_over_many_blocks_do_not_depend_on_their_order(monkeypatch):
 def test_one_row_moves_the_sum_on_the_grid_by_one_rounding_however_many_blocks_there_are(monkeypatch):
     """The other blocks' sums are rounded too, and the same whoever stands beside them."""
     monkeypatch.setattr(padding, "MAX_BLOCK", 32)
-    monkeypatch.setattr(door, "perturbed", lambda whole, *_: {"p0": whole})
+    monkeypatch.setattr(door, "perturbed", lambda sums, *_: {"p0": sums[0]})
     x = SeededNoise(2).normal((2000, 50))
     x = x / torch.linalg.vector_norm(x, dim=1, keepdim=True) * 0.999
     table = PrivateRows(x)
@@ -100,7 +100,7 @@ def test_what_lies_on_the_grid_is_not_rounded_again():
     parts, grid = of((3,), scales=[2.0]), Grid.of(1.0, of((3,), scales=[2.0]), 10)
     whole = torch.tensor([5.0, -7.0, 2.0**50], dtype=torch.float64)
     noise = next(SeededNoise(1).steps([3], grid.bits))
-    found = perturbed(whole.clone(), parts, [2.0], grid, SeededNoise(1), 4.0)["p0"]
+    found = perturbed([whole.clone()], parts, [2.0], grid, SeededNoise(1), 4.0)["p0"]
     assert torch.equal(found, (whole + noise) * (grid.step * 2.0 / 4.0))
 
 

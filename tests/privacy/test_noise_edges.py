@@ -49,5 +49,5 @@ def test_sums_for_which_a_source_has_no_noise_do_not_come_out_bare(lots):
         def steps(self, sizes, bits, device="cpu"):
             return iter(list(super().steps(sizes, bits, device)) * lots)
 
-    with pytest.raises(ValueError, match="unpack"):
-        perturbed(torch.zeros(1, dtype=torch.float64), ONE, [1.0], Grid.of(1.0, ONE), Short(), 1.0)
+    with pytest.raises(ValueError, match="zip"):
+        perturbed([torch.zeros(1, dtype=torch.float64)], ONE, [1.0], Grid.of(1.0, ONE), Short(), 1.0)

@@ -121,9 +121,17 @@ def test_the_reference_records_before_it_draws():
     assert len(ledger) == 1
 
 
+def less(true):
+    return lambda asked, source: ([0.999 * total for total in true(asked, source)[0]], False)
+
+
+def halved(true):
+    return lambda sums, *more: true([total / 2 for total in sums], *more)
+
+
 BROKEN = {
-    "a row of the package is left out": (door.Asked, "sums", lambda true: lambda asked, s: true(asked, s) * (1 - 1e-3)),
-    "the package's noise is halved": (door, "perturbed", lambda true: lambda whole, *more: true(whole / 2, *more)),
+    "the package's sums are smaller": (door.Asked, "sums", less),
+    "the package halves its sums": (door, "perturbed", halved),
     "the reference rounds to another grid": (
         reference,
         "whole_steps",

@@ -27,13 +27,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.kernels.perturbing import perturbed_sums
+from dpmac.kernels.perturbing import lot_sizes, perturbed_sums
 from dpmac.privacy.partition import Partition
 from dpmac.randomness import NoiseSource
 
@@ -109,7 +108,7 @@ def perturbed(
     else:
         factors = [1.0] * len(sums) if on_grid else grid.in_steps(scales)
         units = [grid.step * scale / divisor for scale in scales]
-        draw = partial(source.steps, bits=grid.bits, device=sums[0].device)
-        noisy = perturbed_sums(sums, factors, units, draw, dtype)
+        noise = source.steps(lot_sizes(sums), grid.bits, sums[0].device)
+        noisy = perturbed_sums(sums, factors, units, noise, dtype)
     answers = [(t + t.transpose(-1, -2)) / 2 if p.symmetric else t for t, p in zip(noisy, partitions, strict=True)]
     return {p.name: t for p, t in zip(partitions, answers, strict=True)}
