@@ -32,8 +32,9 @@ def partitions(*sizes, scales=None):
 
 
 def noisy(totals, parts, grid, source, divisor=1.0):
-    scales = [p.scale for p in parts]
-    return list(perturbed(grid.whole(totals, scales), parts, scales, grid, source, divisor).values())
+    """What is released of one block's sums: they are put on the grid as the noise is added."""
+    sums, scales = [total.clone() for total in totals], [p.scale for p in parts]
+    return list(perturbed(sums, parts, scales, grid, source, divisor, on_grid=False).values())
 
 
 # --- the grid -------------------------------------------------------------------------------------------------------
@@ -113,6 +114,16 @@ def test_sums_beyond_what_doubles_hold_exactly_are_rounded_as_a_function_of_the_
     n = [1, 5, -7, 12345, 2**30 + 1, -(2**53) + 1]
     (out,) = noisy([torch.tensor(k, dtype=torch.float64) * 2.0**-20], parts, grid, Given(n))
     assert out.tolist() == [float(Fraction(a + b) / 2**20) for a, b in zip(k, n, strict=True)]
+
+
+def test_sums_that_were_put_on_the_grid_before_come_out_the_same():
+    parts = partitions(700, 90, scales=[3.0, 0.2])
+    grid, scales = Grid.of(1.1, parts), [p.scale for p in parts]
+    totals = [40 * p.scale * SeededNoise(4).normal(p.shape).float() for p in parts]
+    steps = next(SystemNoise().steps([790], grid.bits))
+    before = perturbed(grid.whole(totals, scales), parts, scales, grid, Given(steps), 2.0)
+    for one, other in zip(before.values(), noisy(totals, parts, grid, Given(steps), 2.0), strict=True):
+        assert torch.equal(one, other.double())
 
 
 # --- draws ----------------------------------------------------------------------------------------------------------
