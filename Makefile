@@ -35,7 +35,7 @@ test-long: $(VENV)/.installed-dev ## the tests marked long: long ascents, whole 
 test-all: test test-long   ## everything
 
 lint: $(VENV)/.installed-dev  ## ruff
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .  # a cache does not notice that a module it imports has moved
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.installed-dev ## mypy --strict over src/, reproduction/ and mutants/

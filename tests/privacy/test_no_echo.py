@@ -10,8 +10,8 @@ import math
 
 import pytest
 import torch
-from doorway import go
 
+from doorway import go
 from dpmac.privacy import Partition
 from dpmac.randomness import SeededNoise, SystemNoise
 
