@@ -39,8 +39,8 @@ def split(folder: Path, name: str, held_out: bool) -> tuple[Schema, pd.DataFrame
 
 def explained(model: Coder, rows: pd.DataFrame) -> float:
     """Of the variance of the encoded rows about their own mean."""
-    assert model.front_ is not None
-    inputs = np.asarray(model.front_.transform(rows))
+    assert model.feature_map_ is not None
+    inputs = np.asarray(model.feature_map_.transform(rows))
     return 1.0 + model.score(rows) / float(np.square(inputs - inputs.mean(axis=0)).mean())
 
 

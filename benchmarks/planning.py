@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpmac.checks import ArgumentError
-from dpmac.kernels.losses import DEFAULT_INTERVAL, Effort, interval
+from dpmac.kernels.loss_distributions import DEFAULT_INTERVAL, Effort, interval
 from dpmac.privacy import Mechanism, Plan
 from dpmac.privacy.accounting import event_of, trusted
 

@@ -24,7 +24,7 @@ from sklearn.exceptions import NotFittedError
 
 import dpmac
 from dpmac import ArgumentError, Ledger
-from dpmac.privacy.door import BrokenPromiseError
+from dpmac.privacy.gaussian_release import BrokenPromiseError
 from fuzz.cases import OWN, Action, Case, EndedError
 
 PACKAGE = Path(dpmac.__file__).parent

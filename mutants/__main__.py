@@ -11,10 +11,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mutants.bugs import MUTANTS
 from mutants.copies import all_tests, snapshot
 from mutants.mutant import ROOT, Mutant
 from mutants.results import Results
-from mutants.rooms import MUTANTS
 from mutants.running import BrokenError, Verdict, first_failure, judge
 from mutants.showing import show, summary, write_page
 

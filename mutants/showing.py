@@ -23,7 +23,7 @@ named, so that a kill says *which* test stands guard; the default suite checks t
     python -m mutants --list                      # what there is
     python -m mutants --only noise-halved         # one
 
-The mutants are in `mutants/rooms/`, one file for each room of the package. What stands here was written by
+The mutants are in `mutants/bugs/`, one file for each room of the package. What stands here was written by
 `python -m mutants --markdown docs/results/mutants.md`.
 
 {verdict} Where the last column adds the audit, `dpmac audit`, which knows nothing of the code, proved

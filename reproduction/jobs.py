@@ -82,8 +82,10 @@ def _closed_form(recipe: ClosedFormRecipe, sigma: float, data: Dataset, source: 
 
 def _statistics(recipe: StatisticsRecipe, data: Dataset, source: NoiseSource, ledger: Ledger) -> float:
     pca = DPPCA(60, recipe.pca_noise, normalise=True).fit(data.x_train, source, ledger)
-    front, labels = pca.front(length=1.0), torch.eye(10)[data.y_train]
+    feature_map, labels = pca.feature_map(length=1.0), torch.eye(10)[data.y_train]
     draw = source.spawn("statistics")
-    weights = linear_classifier(data.x_train, labels, recipe.noise_multiplier, recipe.ridge, draw, ledger, front=front)
-    outputs = front(data.x_test).double() @ weights[:, :-1].transpose(0, 1) + weights[:, -1]
+    weights = linear_classifier(
+        data.x_train, labels, recipe.noise_multiplier, recipe.ridge, draw, ledger, feature_map=feature_map
+    )
+    outputs = feature_map(data.x_test).double() @ weights[:, :-1].transpose(0, 1) + weights[:, -1]
     return float((outputs.argmax(dim=1) == data.y_test).double().mean())

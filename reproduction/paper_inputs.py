@@ -33,22 +33,22 @@ def score(table: str, epsilon: float, unnoised: bool, seed: int, device: str) ->
     torch.set_num_threads(1)
     data, recipe = load(table), PRESETS["paper"][table, "DP-MAC", epsilon]
     source, ledger = SeededNoise(seed, "/inputs"), Ledger()
-    x, x_test, front = data.x_train.to(device), data.x_test.to(device), None
+    x, x_test, feature_map = data.x_train.to(device), data.x_test.to(device), None
     if table == "mnist":
         assert recipe.pca_noise is not None
         pca = DPPCA(COMPONENTS, recipe.pca_noise, normalise=True).fit(x, source, ledger)
-        front = pca.front(length=None if unnoised else recipe.input_scale).to(device)
-    if unnoised:  # what no front can do: it sees one row at a time, and these are statistics of all of them
-        x, x_test = (rows if front is None else front(rows).float() for rows in (x, x_test))
+        feature_map = pca.feature_map(length=None if unnoised else recipe.input_scale).to(device)
+    if unnoised:  # what no feature map can do: it sees one row at a time, and these are statistics of all of them
+        x, x_test = (rows if feature_map is None else feature_map(rows).float() for rows in (x, x_test))
         centre = x.mean(dim=0)
         scale = (x - centre).std() if table == "mnist" else 1.0
-        x, x_test, front = (x - centre) / scale, (x_test - centre) / scale, None
+        x, x_test, feature_map = (x - centre) / scale, (x_test - centre) / scale, None
     y = torch.eye(CLASSES)[data.y_train] if table == "mnist" else None
     inputs, outputs = (COMPONENTS, CLASSES) if table == "mnist" else (x.shape[1], x.shape[1])
-    trainer = recipe.trainer(inputs, outputs, len(x), DELTA, source, front=front, device=device)
+    trainer = recipe.trainer(inputs, outputs, len(x), DELTA, source, feature_map=feature_map, device=device)
     network = trainer.fit(x, y, ledger).model
     with torch.no_grad():
-        x_test = x_test if front is None else front(x_test).float()
+        x_test = x_test if feature_map is None else feature_map(x_test).float()
         given = network(x_test)
     if table == "mnist":
         return float((given.argmax(dim=1).cpu() == data.y_test).double().mean())

@@ -26,7 +26,7 @@ from dpmac.mac import (
 from dpmac.methods import ClosedForm, Gradients
 from dpmac.nets import DenseNetwork
 from dpmac.nets import loss as loss_of
-from dpmac.nets.fronts import Front, LowFrequencies
+from dpmac.nets.feature_maps import FeatureMap, LowFrequencies
 from dpmac.planning.plan import steps_for
 from dpmac.privacy import Bound, JointClip, Mechanism, Normalise, PerLayerClip, Plan, Unbounded
 from dpmac.randomness import NoiseSource
@@ -96,17 +96,17 @@ class Recipe:
         delta: float,
         source: NoiseSource,
         *,
-        front: Front | None = None,
+        feature_map: FeatureMap | None = None,
         evaluate: Evaluate | None = None,
         device: str = "cpu",
     ) -> Trainer:
-        """A trainer for ``n`` rows that ``front`` makes ``inputs`` wide; weights and noise come from ``source``."""
+        """A trainer for ``n`` rows, ``inputs`` wide behind ``feature_map``; weights and noise come from ``source``."""
         network = DenseNetwork([inputs, *self.hidden, outputs], self.activation, source=source.spawn("weights"))
         return Trainer(
             network.to(device),
             loss_of(self.loss),
             self.plan(n, delta),
-            front=front,
+            feature_map=feature_map,
             zstep=self._zstep(),
             bound=self._bound(),
             wstep=self._wstep(),
@@ -154,7 +154,7 @@ class ClosedFormRecipe:
     def method(self, side: int) -> ClosedForm:
         """The method for images of ``side`` x ``side`` pixels."""
         return ClosedForm(
-            front=LowFrequencies(side, self.frequencies, self.centre),
+            feature_map=LowFrequencies(side, self.frequencies, self.centre),
             share=self.share,
             code=self.code,
             features=self.features,

@@ -2,8 +2,8 @@
 
 The tables train on all training rows and score on the test rows; the search for recipes trains on a part of the
 training rows and scores on the rest (:func:`held_out`). Both are the same code, so that what was picked is what is run.
-The private rows go to the trainer as they are, and its front makes the inputs of them; only the scores, which are
-research and outside the guarantee, use the front here.
+The private rows go to the trainer as they are, and its feature map makes the inputs of them; only the scores, which are
+research and outside the guarantee, use the feature map here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from dpmac.data import Dataset
 from dpmac.methods import DPPCA, ReleasedPCA
 from dpmac.nets import Network
-from dpmac.nets.fronts import Affine
+from dpmac.nets.feature_maps import Affine
 from dpmac.privacy import Ledger
 from dpmac.randomness import NoiseSource, SeededNoise
 from dpmac.training import Run
@@ -70,8 +70,8 @@ def _classifier(recipe: Recipe, data: Dataset, source: NoiseSource, ledger: Ledg
     assert recipe.pca_noise is not None
     x_train = data.x_train.to(device)
     pca = DPPCA(COMPONENTS, recipe.pca_noise, normalise=True).fit(x_train, source, ledger)
-    front = pca.front(length=recipe.input_scale).to(device)
-    x, x_test = (front(rows).float() for rows in (x_train[:FOLLOWED], data.x_test.to(device)))
+    feature_map = pca.feature_map(length=recipe.input_scale).to(device)
+    x, x_test = (feature_map(rows).float() for rows in (x_train[:FOLLOWED], data.x_test.to(device)))
 
     def accuracy(network: Network, rows: Tensor, wanted: Tensor) -> float:
         with torch.no_grad():
@@ -84,7 +84,7 @@ def _classifier(recipe: Recipe, data: Dataset, source: NoiseSource, ledger: Ledg
         }
 
     trainer = recipe.trainer(
-        COMPONENTS, CLASSES, len(x_train), DELTA, source, front=front, evaluate=evaluate, device=device
+        COMPONENTS, CLASSES, len(x_train), DELTA, source, feature_map=feature_map, evaluate=evaluate, device=device
     )
     run = trainer.fit(x_train, torch.eye(CLASSES)[data.y_train], ledger)
     return {
@@ -99,8 +99,8 @@ def _classifier(recipe: Recipe, data: Dataset, source: NoiseSource, ledger: Ledg
 def _autoencoder(recipe: Recipe, data: Dataset, source: NoiseSource, ledger: Ledger, device: str) -> dict[str, Any]:
     """The network gives back its inputs: pixels less a constant, times a constant. Errors are on the pixels' scale."""
     x_train = data.x_train.to(device)
-    front = Affine(recipe.input_centre, recipe.input_scale).to(device)
-    x, x_test = (front(rows).float() for rows in (x_train, data.x_test.to(device)))
+    feature_map = Affine(recipe.input_centre, recipe.input_scale).to(device)
+    x, x_test = (feature_map(rows).float() for rows in (x_train, data.x_test.to(device)))
 
     def error(network: Network, rows: Tensor) -> float:
         with torch.no_grad():
@@ -110,7 +110,9 @@ def _autoencoder(recipe: Recipe, data: Dataset, source: NoiseSource, ledger: Led
         return {"train": error(network, x), "test": error(network, x_test)}
 
     width = x_train.shape[1]
-    trainer = recipe.trainer(width, width, len(x_train), DELTA, source, front=front, evaluate=evaluate, device=device)
+    trainer = recipe.trainer(
+        width, width, len(x_train), DELTA, source, feature_map=feature_map, evaluate=evaluate, device=device
+    )
     run = trainer.fit(x_train, None, ledger)
     return {"metric": error(run.model, x_test), "curve": curve_of(run)}
 

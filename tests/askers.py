@@ -33,7 +33,7 @@ from dpmac.nets import (
     WeightedClasses,
     loss,
 )
-from dpmac.nets.fronts import FRONTS, Affine, Ball, LowFrequencies, Projection
+from dpmac.nets.feature_maps import FEATURE_MAPS, Affine, Ball, LowFrequencies, Projection
 from dpmac.nets.layers import LAYERS, WeightLayer
 from dpmac.privacy import BOUNDS, Analytic, JointClip, Ledger, Normalise, PerLayerClip, Plan, PrivateRows, Query
 from dpmac.randomness import NoiseSource, SeededNoise
@@ -81,11 +81,16 @@ class Asked:
     columns: tuple[Tensor, ...]
 
 
-def step(network=None, zstep=None, expansion=None, bound=None, front=None, loss_name="softmax", x=None) -> Asked:
+def step(network=None, zstep=None, expansion=None, bound=None, feature_map=None, loss_name="softmax", x=None) -> Asked:
     network = network or dense()
     x = numbers(ROWS, *network.input_shape) if x is None else x
     made = Step(
-        network, LOSSES[loss_name], zstep or FixedPrediction(), expansion or FirstOrder(), bound or Normalise(), front
+        network,
+        LOSSES[loss_name],
+        zstep or FixedPrediction(),
+        expansion or FirstOrder(),
+        bound or Normalise(),
+        feature_map,
     )
     return Asked(made.query(), (x, labels(ROWS, 4)))
 
@@ -98,10 +103,10 @@ def expansion_for(bound: str):
     return EXPANSIONS["projected"] if bound == "analytic" else FirstOrder()
 
 
-def front_before_a_network(kind: str) -> Asked:
-    front, shape = FRONTS[kind].sample()
-    network = DenseNetwork([math.prod(front.shape_after(shape)), 6, 4], "relu", source=SeededNoise(1))
-    return step(network, front=front, x=numbers(ROWS, *shape))
+def feature_map_before_a_network(kind: str) -> Asked:
+    feature_map, shape = FEATURE_MAPS[kind].sample()
+    network = DenseNetwork([math.prod(feature_map.shape_after(shape)), 6, 4], "relu", source=SeededNoise(1))
+    return step(network, feature_map=feature_map, x=numbers(ROWS, *shape))
 
 
 def network_with(kind: str) -> Network:
@@ -146,7 +151,7 @@ ASKERS: dict[str, Callable[[], Asked]] = {
         for name, b in BOUNDS.items()
     },
     **{f"step, loss {name}": lambda n=name: step(loss_name=n) for name in LOSSES if name != "softmax"},
-    **{f"step, front {kind}": lambda k=kind: front_before_a_network(k) for kind in FRONTS},
+    **{f"step, feature map {kind}": lambda k=kind: feature_map_before_a_network(k) for kind in FEATURE_MAPS},
     **{f"step, layer {kind}": lambda k=kind: step(network_with(k)) for kind in LAYERS},
     "DP-PCA": lambda: Asked(DPPCA(2, 1.0).query(Ball(torch.zeros(5), 2.0)), (numbers(ROWS, 5),)),
     "DP-PCA, normalised": lambda: Asked(DPPCA(2, 1.0).query(Ball(torch.zeros(5), 2.0, True)), (numbers(ROWS, 5),)),
@@ -189,7 +194,7 @@ def after_pca(table: PrivateRows, source: NoiseSource) -> object:
     plan = Plan(table.n, table.n, 2, 0.0, 1e-5, (pca.mechanism(),))
     network = DenseNetwork([3, 6, 4], "relu", source=SeededNoise(1))
     trainer = Trainer(network, loss("softmax"), plan, FixedPrediction(), PerLayerClip(0.3), source=source)
-    trainer.front = pca.front(length=2.0)
+    trainer.feature_map = pca.feature_map(length=2.0)
     return trainer.fit(table, ledger=ledger)
 
 
@@ -212,10 +217,10 @@ SUPERVISED: dict[str, Method] = {
     **{name: trained(expansion=e, bound=bound_for(name), steps=2) for name, e in EXPANSIONS.items()},
     **{f"bound {name}": trained(bound=b) for name, b in BOUNDS.items() if name not in ("none", "analytic")},
     "micro-batches": trained(micro_batch=7),
-    "a front in every step": trained(front=Affine(0.1, 3.0)),
-    "a front computed once": trained(
+    "a feature map in every step": trained(feature_map=Affine(0.1, 3.0)),
+    "a feature map computed once": trained(
         DenseNetwork([3, 6, 4], "relu", source=SeededNoise(1)),
-        front=Projection(torch.eye(3, 5), torch.zeros(5), 1.0, normalise=True, length=3.0),
+        feature_map=Projection(torch.eye(3, 5), torch.zeros(5), 1.0, normalise=True, length=3.0),
     ),
     "DP-PCA, then a network": after_pca,
     "Algorithm 2": algorithm_two,
@@ -240,10 +245,10 @@ UNSUPERVISED: dict[str, Method] = {
     ),
     "mean": lambda table, source: DPMean(0.0).fit(table, source, Ledger()),
     "closed form, low frequencies": lambda table, source: ClosedForm(
-        front=LowFrequencies(3, 6, 0.1), code=2, features=20
+        feature_map=LowFrequencies(3, 6, 0.1), code=2, features=20
     ).fit(table, 0.0, source, Ledger()),
     "autoencoder": trained(
-        DenseNetwork([9, 6, 9], "relu", source=SeededNoise(1)), loss_name="squared", front=Affine(0.1)
+        DenseNetwork([9, 6, 9], "relu", source=SeededNoise(1)), loss_name="squared", feature_map=Affine(0.1)
     ),
 }
 IMAGES: dict[str, Method] = {

@@ -1,7 +1,7 @@
 """One suite for each kind of piece, run by every member: row independence, the promise kept, equality with an oracle.
 
-Members are found in the rooms' own registries (LAYERS, FRONTS, Z_STEPS, BOUNDS, EXPANSIONS) and among the askers, so a
-new piece is under contract the moment it is listed there.
+Members are found in the rooms' own registries (LAYERS, FEATURE_MAPS, Z_STEPS, BOUNDS, EXPANSIONS) and among the askers,
+so a new piece is under contract the moment it is listed there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpmac.bounds.clipping import joint_norms
 from dpmac.mac import Z_STEPS, FixedPrediction
 from dpmac.mac.coordinates import Coordinates, problems_of
 from dpmac.nets import loss
-from dpmac.nets.fronts import FRONTS, load_front, save_front
+from dpmac.nets.feature_maps import FEATURE_MAPS, load_feature_map, save_feature_map
 from dpmac.nets.layers import LAYERS, WeightLayer
 from dpmac.privacy import BOUNDS, DensePart, GramPart, OuterPart, Partition, PositionPart
 from dpmac.privacy.parts import SLACK
@@ -148,28 +148,28 @@ def test_layer_matrix_can_be_written_back(layer):
     assert torch.equal(other.bias.grad, made.bias)
 
 
-# --- fronts ---------------------------------------------------------------------------------------------------------
+# --- feature maps -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", FRONTS)
-def test_front(kind, tmp_path):
+@pytest.mark.parametrize("kind", FEATURE_MAPS)
+def test_feature_map(kind, tmp_path):
     """Rows alone, in double precision, of the stated shape; it learns nothing, and comes back from disk as it was."""
-    front, shape = FRONTS[kind].sample()
+    feature_map, shape = FEATURE_MAPS[kind].sample()
     rows = numbers(ROWS, *shape)
-    before = memory_of(front)
-    result = front(rows)
-    assert_same_memory(before, front)
-    fresh, _ = FRONTS[kind].sample()
+    before = memory_of(feature_map)
+    result = feature_map(rows)
+    assert_same_memory(before, feature_map)
+    fresh, _ = FEATURE_MAPS[kind].sample()
     fresh(100 * rows[5:9])  # whatever it saw first, it is the same map
     assert torch.equal(fresh(rows), result)
     assert result.dtype == torch.float64
-    assert tuple(result.shape) == (ROWS, *front.shape_after(shape))
-    assert_rows_are_alone(front, rows)
-    assert not list(front.parameters())
-    save_front(front, tmp_path / "front.safetensors")
-    for other in (load_front(tmp_path / "front.safetensors"), copy.deepcopy(front)):
+    assert tuple(result.shape) == (ROWS, *feature_map.shape_after(shape))
+    assert_rows_are_alone(feature_map, rows)
+    assert not list(feature_map.parameters())
+    save_feature_map(feature_map, tmp_path / "front.safetensors")
+    for other in (load_feature_map(tmp_path / "front.safetensors"), copy.deepcopy(feature_map)):
         assert torch.equal(other(rows), result)
-    one_at_a_time = torch.cat([front(row.unsqueeze(0)) for row in rows])
+    one_at_a_time = torch.cat([feature_map(row.unsqueeze(0)) for row in rows])
     assert torch.allclose(one_at_a_time, result, atol=1e-12)
 
 

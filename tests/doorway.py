@@ -42,7 +42,7 @@ def go(*args, **more):
 
 def capacity(batch):
     """Rows there is room for in this process at most: public."""
-    return batch.together * batch.rooms(0.0)[batch.rank].most
+    return batch.together * batch.paddings(0.0)[batch.rank].most
 
 
 def blocks_of(batch, size, source, wanted=None):

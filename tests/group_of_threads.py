@@ -13,7 +13,7 @@ import pytest
 from torch import Tensor
 
 from dpmac.extensions import processes as together
-from dpmac.extensions.processes import Together
+from dpmac.extensions.processes import ProcessGroup
 
 PATIENCE = 20.0  # seconds that a thread waits for the others
 
@@ -95,7 +95,7 @@ class Said:
 
 
 def in_threads(
-    patch: pytest.MonkeyPatch, size: int, work: Callable[[Together], Any], *groups: Any, talk: Talk | None = None
+    patch: pytest.MonkeyPatch, size: int, work: Callable[[ProcessGroup], Any], *groups: Any, talk: Talk | None = None
 ) -> list[Said]:
     """``work(world)`` in as many threads as one world has processes."""
     talking = Talk(size) if talk is None else talk
@@ -105,7 +105,7 @@ def in_threads(
     def run(rank: int) -> None:
         talking.own.rank = rank
         try:
-            said[rank].value = work(Together(*groups))
+            said[rank].value = work(ProcessGroup(*groups))
         except BaseException as error:
             said[rank].error = error
 

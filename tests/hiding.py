@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from dpmac.extensions.provenance import Origin
-from dpmac.nets.fronts import Affine
+from dpmac.nets.feature_maps import Affine
 from dpmac.privacy import Entry, Ledger
 
 BOOK = Ledger()

@@ -18,13 +18,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import dpmac.nets.fronts
+import dpmac.nets.feature_maps
 from askers import ASKERS, ROWS, SUPERVISED, UNSUPERVISED, labels, numbers
 from contracts import asked_by
 from dpmac.audit import Effort, WholeRun, all_cases
 from dpmac.mac import AdamCoordinates, FixedPrediction
 from dpmac.nets.layers import LAYERS
-from dpmac.privacy import Normalise, Plan, PrivateRows, door
+from dpmac.privacy import Normalise, Plan, PrivateRows, gaussian_release
 from dpmac.privacy.accounting import UNIT
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.training import Trainer
@@ -47,7 +47,7 @@ ROOT = Path(__file__).parents[1]
 # --- packages ---------------------------------------------------------------------------------------------------------
 
 LAYERS_OF_PACKAGES = [
-    {"checks", "cells", "files", "limits"},
+    {"checks", "cells", "files", "limits", "old_names"},
     {"kernels"},
     {"randomness"},
     {"privacy"},
@@ -103,7 +103,7 @@ def test_the_argument_loads_itself_and_kernels_only():
 def test_where_the_argument_hands_over_to_an_extension_is_known():
     found = {(path.name, module) for path in ARGUMENT for module in handed_over(path)}
     assert found == {
-        ("private_rows.py", "dpmac.extensions.feature_maps"),  # behind(front)
+        ("private_rows.py", "dpmac.extensions.feature_maps"),  # behind(feature_map)
         ("private_rows.py", "dpmac.extensions.persons"),  # groups=
         ("private_rows.py", "dpmac.extensions.stores"),  # rows that are not in memory
         ("private_rows.py", "dpmac.extensions.world"),  # world, for whoever asks
@@ -208,11 +208,11 @@ def test_private_code_never_reduces_over_examples(private):
 
 
 def test_every_piece_takes_part_in_some_query(private):
-    """So that what is private is all seen: each kind of layer, front, Z-step, expansion and bound has run."""
+    """So that what is private is all seen: each kind of layer, feature map, Z-step, expansion and bound has run."""
     modules = {module for module, _ in private}
-    rooms = ("mac/zsteps", "nets/layers", "nets/fronts")
-    helpers = {"mac/zsteps/base.py", "nets/fronts/saving.py"}
-    for room in rooms:
+    paddings = ("mac/zsteps", "nets/layers", "nets/feature_maps")
+    helpers = {"mac/zsteps/base.py", "nets/feature_maps/saving.py"}
+    for room in paddings:
         there = {name_of(path) for path in (PACKAGE / room).glob("*.py") if path.name != "__init__.py"}
         assert there - helpers - {f"{room}/base.py"} <= modules
     for module in (
@@ -223,29 +223,31 @@ def test_every_piece_takes_part_in_some_query(private):
     ):
         assert module in modules
     assert {kind.kind for kind in LAYERS.values()} == set(LAYERS)
-    assert {kind.kind for kind in dpmac.nets.fronts.FRONTS.values()} == set(dpmac.nets.fronts.FRONTS)
+    assert {kind.kind for kind in dpmac.nets.feature_maps.FEATURE_MAPS.values()} == set(
+        dpmac.nets.feature_maps.FEATURE_MAPS
+    )
 
 
 def test_only_the_release_asks_for_a_total_or_spends_a_batch():
     for path in MODULES:
         asked = {function for _c, function, _o in calls(tree_of(path))} & {"total", "spend"}
-        assert asked <= ({"total", "spend"} if name_of(path) == "privacy/door.py" else set())
+        assert asked <= ({"total", "spend"} if name_of(path) == "privacy/gaussian_release.py" else set())
 
 
 def test_every_module_that_releases_is_among_the_askers(monkeypatch):
     releasing = {
         name_of(path) for path in MODULES for _c, function, owner in calls(tree_of(path)) if function == "release"
     }
-    seen, exact = set(), door.Asked.sums
+    seen, exact = set(), gaussian_release.Asked.sums
 
     def watched(*arguments):
         frame = sys._getframe(1)
-        while (path := Path(frame.f_code.co_filename)).name in ("door.py",) or PACKAGE not in path.parents:
+        while (path := Path(frame.f_code.co_filename)).name in ("gaussian_release.py",) or PACKAGE not in path.parents:
             frame = frame.f_back
         seen.add(name_of(path))
         return exact(*arguments)
 
-    monkeypatch.setattr(door.Asked, "sums", watched)
+    monkeypatch.setattr(gaussian_release.Asked, "sums", watched)
     for name in ("bound joint", "ridge", "Algorithm 2", "calibration", "residual scale"):
         SUPERVISED[name](PrivateRows(numbers(20, 5), labels(20, 4)), SeededNoise(0))
     for name in ("closed form", "private ranges", "mean"):

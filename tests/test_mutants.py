@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mutants import guard, running
+from mutants.bugs import MUTANTS
 from mutants.mutant import ROOT, Mutant, StaleError
 from mutants.results import Results
-from mutants.rooms import MUTANTS
 from mutants.running import BrokenError, Verdict, judge
 from mutants.showing import write_page
 
@@ -26,7 +26,7 @@ def functions_of(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_fits_the_code_and_names_tests_that_are_there(mutant):
-    """If this fails, the code has moved on: mend the mutant in mutants/rooms, so that it is the same bug again."""
+    """If this fails, the code has moved on: mend the mutant in mutants/bugs, so that it is the same bug again."""
     compile(mutant.applied(), mutant.file, "exec")
     assert mutant.applied() != mutant.path().read_text(encoding="utf-8")
     for test in mutant.asked():

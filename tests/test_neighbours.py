@@ -19,17 +19,17 @@ from dpmac.estimators import DPMACPCA, ESTIMATORS, DPMACAutoencoder
 from dpmac.mac import FixedPrediction
 from dpmac.methods import ClosedForm
 from dpmac.nets import Conv2d, Dense, DenseNetwork, Flatten, Network, loss
-from dpmac.nets.fronts import FRONTS, Affine, LowFrequencies, Projection
-from dpmac.nets.fronts.projection import lowest_cosines
+from dpmac.nets.feature_maps import FEATURE_MAPS, Affine, LowFrequencies, Projection
+from dpmac.nets.feature_maps.projection import lowest_cosines
 from dpmac.nets.layers import LAYERS
-from dpmac.privacy import JointClip, Ledger, PerLayerClip, Plan, PrivateRows, door
+from dpmac.privacy import JointClip, Ledger, PerLayerClip, Plan, PrivateRows, gaussian_release
 from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
 
 
 def run(method, table, monkeypatch, answers=None):
     """The sums of all releases of ``method`` on ``table``; with ``answers``, those are handed out in their place."""
-    tape, exact = [], door.Asked.sums
+    tape, exact = [], gaussian_release.Asked.sums
 
     def watched(asked, source):
         sums, on_grid = exact(asked, source)
@@ -38,7 +38,7 @@ def run(method, table, monkeypatch, answers=None):
         return (sums if answers is None else [total.clone() for total in answers[len(tape) - 1][2]]), on_grid
 
     with monkeypatch.context() as patch:
-        patch.setattr(door.Asked, "sums", watched)
+        patch.setattr(gaussian_release.Asked, "sums", watched)
         method(table, SeededNoise(7))
     return tape
 
@@ -101,11 +101,11 @@ def test_no_release_of_a_convolution_moves_by_more_than_its_promise(name, monkey
         assert worst(IMAGES[name], (x, labels(len(x), 4)), monkeypatch)[0] <= 1.0
 
 
-@pytest.mark.parametrize("kind", FRONTS)
-def test_no_release_behind_any_front_moves_by_more_than_its_promise(kind, monkeypatch):
-    front, shape = FRONTS[kind].sample()
-    width = math.prod(front.shape_after(shape))
-    method = trained(DenseNetwork([width, 6, 4], "relu", source=SeededNoise(1)), front=front)
+@pytest.mark.parametrize("kind", FEATURE_MAPS)
+def test_no_release_behind_any_feature_map_moves_by_more_than_its_promise(kind, monkeypatch):
+    feature_map, shape = FEATURE_MAPS[kind].sample()
+    width = math.prod(feature_map.shape_after(shape))
+    method = trained(DenseNetwork([width, 6, 4], "relu", source=SeededNoise(1)), feature_map=feature_map)
     for size in (1.0, 1e-17, 1e30):
         x = size * numbers(65, *shape)
         assert worst(method, (x, labels(65, 4)), monkeypatch)[0] <= 1.0
@@ -171,7 +171,7 @@ def test_equal_rows_orthogonal_to_the_basis_cannot_add_up(monkeypatch):
     assert float((x.double() @ basis.T).abs().max()) < 1e-6
 
     def fit(table, source):
-        return ClosedForm(front=LowFrequencies(8, 20), code=4, features=30).fit(table, 0.0, source, Ledger())
+        return ClosedForm(feature_map=LowFrequencies(8, 20), code=4, features=30).fit(table, 0.0, source, Ledger())
 
     assert worst(fit, (x,), monkeypatch, places=(0, 31, 63))[0] <= 1.0
 
@@ -180,10 +180,10 @@ def test_pca_codes_on_a_kink_cannot_add_up(monkeypatch):
     """Found in review: codes of a whole table, made beforehand, into a ReLU network: 2.2 to 2.9 times the promise."""
     network = dense()
     x = torch.cat([kinked(network, 65), 1e-9 * numbers(65, 4)], dim=1)
-    front = Projection(torch.eye(5, 9), torch.zeros(9), 1.0, length=float(x[0, :5].norm()))
+    feature_map = Projection(torch.eye(5, 9), torch.zeros(9), 1.0, length=float(x[0, :5].norm()))
 
     def fit(table, source):
-        return trained(network, front=front, bound=PerLayerClip(0.3))(table, source)
+        return trained(network, feature_map=feature_map, bound=PerLayerClip(0.3))(table, source)
 
     assert worst(fit, (x, labels(65, 4)), monkeypatch)[0] <= 1.0
 
@@ -203,32 +203,32 @@ def test_a_row_whose_positions_cancel_cannot_stop_a_training():
 
 
 class RoundsByShape(Affine):
-    """A front whose last bit depends on how many rows it is given, as matrix kernels do, and decides a sign."""
+    """A feature map whose last bit depends on how many rows it is given, as matrix kernels do, and decides a sign."""
 
     def forward(self, rows):
         return torch.sign(rows.double() - 2.0**-52 * (len(rows) % 64)) * (rows == 0) + rows.double() * (rows != 0)
 
 
 def by_shape(expensive):
-    front = RoundsByShape()
-    type(front).expensive = expensive
-    return front
+    feature_map = RoundsByShape()
+    type(feature_map).expensive = expensive
+    return feature_map
 
 
 @pytest.mark.parametrize("expensive", [False, True])
 def test_a_kernel_that_rounds_by_shape_sees_public_shapes_only(expensive, monkeypatch):
     x = torch.zeros(65, 5)
-    move, _ = worst(trained(front=by_shape(expensive)), (x, labels(65, 4)), monkeypatch)
+    move, _ = worst(trained(feature_map=by_shape(expensive)), (x, labels(65, 4)), monkeypatch)
     assert move <= 1.0
 
 
 def test_the_same_kernel_on_a_whole_table_beforehand_breaks_the_promise(monkeypatch):
-    """Why a front belongs to the model: this is what multiplying the table first does."""
-    front, x, y = by_shape(False), torch.zeros(65, 5), labels(65, 4)
+    """Why a feature map belongs to the model: this is what multiplying the table first does."""
+    feature_map, x, y = by_shape(False), torch.zeros(65, 5), labels(65, 4)
 
     def beforehand(table, source):
         rows = table._columns[0]
-        whole = PrivateRows(front(rows).float(), table._columns[1])
+        whole = PrivateRows(feature_map(rows).float(), table._columns[1])
         whole._rows = table._rows
         return trained()(whole, source)
 

@@ -71,7 +71,9 @@ def test_no_release_of_a_training_moves_by_more_than_its_promise(name, monkeypat
 
 @pytest.mark.parametrize("max_rows", [1, 32])
 @pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("name", ["bound joint", "bound adaptive", "a front computed once", "Z-step fixed, sampled"])
+@pytest.mark.parametrize(
+    "name", ["bound joint", "bound adaptive", "a feature map computed once", "Z-step fixed, sampled"]
+)
 def test_whatever_a_person_brings(name, table, max_rows, monkeypatch):
     columns = (TABLES[table](), labels(ROWS, 4))
     assert worst(SUPERVISED[name], columns, monkeypatch, max_rows, places=(0, 1, 3))[0] <= 1.0

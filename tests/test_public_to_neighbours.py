@@ -10,14 +10,14 @@ import pytest
 
 from askers import SUPERVISED, UNSUPERVISED, labels, numbers
 from doorway import capacity
-from dpmac.privacy import PrivateRows, door
+from dpmac.privacy import PrivateRows, gaussian_release
 from dpmac.privacy.sampling import Batch
 from dpmac.randomness import SeededNoise
 
 
 def told(method, table, monkeypatch):
     """All that every release of ``method`` is told, and the public sizes of its batch."""
-    seen, check = [], door._check_arguments
+    seen, check = [], gaussian_release._check_arguments
 
     def watched(*arguments):
         public = [("arguments", tuple(a for a in arguments if not isinstance(a, Batch)))]
@@ -29,14 +29,20 @@ def told(method, table, monkeypatch):
         return check(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(door, "_check_arguments", watched)
+        patch.setattr(gaussian_release, "_check_arguments", watched)
         method(table, SeededNoise(7))
     return seen
 
 
 # one for each way from rows to a release: what a Z-step or a bound does inside is no argument
 WAYS = {
-    *("Z-step fixed", "Z-step fixed, sampled", "micro-batches", "a front in every step", "a front computed once"),
+    *(
+        "Z-step fixed",
+        "Z-step fixed, sampled",
+        "micro-batches",
+        "a feature map in every step",
+        "a feature map computed once",
+    ),
     *("DP-PCA, then a network", "Algorithm 2", "ridge", "calibration", "residual scale"),
 }
 

@@ -19,7 +19,7 @@ WRITERS = {"write_text", "write_bytes", "touch", "mkstemp", "NamedTemporaryFile"
 LOOKED_AT = {
     ("extensions/ledger_file.py", "open"),  # the ledger: made and appended to where its user says that it is
     ("cli/places.py", "open"),  # may the ledger be appended to? Nothing is written
-    ("training/alone.py", "open"),  # a folder, to lock it
+    ("training/exclusive.py", "open"),  # a folder, to lock it
 }
 NAMES = st.text(st.sampled_from("ab.[]*? é0"), min_size=1, max_size=8).filter(lambda name: name.strip("."))
 

@@ -58,9 +58,9 @@ def recipe(data: Dataset, epsilon: float, seed: int) -> Fit:  # noqa: ARG001
     chosen, source, ledger = TIGHT["mnist", "DP-MAC", epsilon], SystemNoise(), Ledger()
     assert chosen.pca_noise is not None
     clock = started()
-    front = DPPCA(COMPONENTS, chosen.pca_noise, normalise=True).fit(data.x_train, source, ledger)
-    scaled = front.front(length=chosen.input_scale)
-    trainer = chosen.trainer(COMPONENTS, CLASSES, len(data.x_train), DELTA, source, front=scaled)
+    feature_map = DPPCA(COMPONENTS, chosen.pca_noise, normalise=True).fit(data.x_train, source, ledger)
+    scaled = feature_map.feature_map(length=chosen.input_scale)
+    trainer = chosen.trainer(COMPONENTS, CLASSES, len(data.x_train), DELTA, source, feature_map=scaled)
     run = trainer.fit(data.x_train, torch.eye(CLASSES)[data.y_train], ledger)
     seconds = clock()
     with torch.no_grad():
@@ -89,7 +89,7 @@ def opacus(data: Dataset, epsilon: float, seed: int) -> Fit:
     usual = defaults_for(plan, regression=False)  # asked before the clock starts: dpmac's rule is not Opacus's work
     sizes = (data.x_train.shape[1], *usual.hidden, CLASSES)
     layers = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())][:-1]
-    rows = TensorDataset(2 * data.x_train - 1, data.y_train)  # the range to [-1, 1], as dpmac's front does
+    rows = TensorDataset(2 * data.x_train - 1, data.y_train)  # the range to [-1, 1], as dpmac's feature map does
     clock = started()
     net, engine = nn.Sequential(*layers), PrivacyEngine(accountant="prv")
     module, optimizer, criterion, loader = engine.make_private_with_epsilon(

@@ -124,9 +124,9 @@ def interrupted() -> Path:
     job.save(where / "run")
     step = Trainer._step
 
-    def stopped(self: Trainer, course: Any, *rest: Any) -> None:
-        step(self, course, *rest)
-        if course.done == 3:
+    def stopped(self: Trainer, training: Any, *rest: Any) -> None:
+        step(self, training, *rest)
+        if training.done == 3:
             raise KeyboardInterrupt
 
     model = job.estimator(Ledger(where / "some.ledger"), Checkpoints(where / "run" / "checkpoint", keep=True))

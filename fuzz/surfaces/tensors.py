@@ -1,4 +1,4 @@
-"""Safetensors files: networks, fronts, components, closed forms and checkpoints, with spoilt headers."""
+"""Safetensors files: networks, feature maps, components, closed forms and checkpoints, with spoilt headers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from dpmac import Network
 from dpmac.methods.pca import ReleasedPCA
-from dpmac.nets.fronts import load_front
+from dpmac.nets.feature_maps import load_feature_map
 from dpmac.saving.closed_form import load_closed_form
 from dpmac.training.checkpoint import NAME, Checkpoints
 from fuzz.cases import Action, Case
@@ -19,8 +19,8 @@ from fuzz.surfaces.starts import checkpoint, saved
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "array/model.safetensors": lambda path: Network.load(path),
-    "classifier/front.safetensors": load_front,
-    "array/front.safetensors": load_front,
+    "classifier/front.safetensors": load_feature_map,
+    "array/front.safetensors": load_feature_map,
     "pca/model.safetensors": ReleasedPCA.load,
     "autoencoder/model.safetensors": load_closed_form,
     "checkpoint": lambda path: Checkpoints(path.parent).read(),

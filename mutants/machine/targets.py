@@ -17,7 +17,7 @@ _NAMED = {
         *("extensions/ledger_file.py", "extensions/rollback_guard.py", "files.py"),
     ),
     "account": (
-        *("privacy/accounting.py", "kernels/losses.py", "planning/calibration.py", "planning/plan.py"),
+        *("privacy/accounting.py", "kernels/loss_distributions.py", "planning/calibration.py", "planning/plan.py"),
         *("planning/search.py", "privacy/statement.py", "checks.py"),
     ),
     "provenance": (
@@ -26,10 +26,15 @@ _NAMED = {
         *("saving/states.py", "saving/arguments.py"),
     ),
     "processes": (
-        *("extensions/world.py", "extensions/processes.py", "training/distributed.py", "training/apart.py"),
-        "training/following.py",
+        *("extensions/world.py", "extensions/processes.py", "training/distributed.py", "training/row_independence.py"),
+        "training/distributed_sync.py",
     ),
-    "training": ("training/step.py", "training/checkpoint.py", "training/course.py", "training/afterwards.py"),
+    "training": (
+        "training/step.py",
+        "training/checkpoint.py",
+        "training/training_state.py",
+        "training/post_training.py",
+    ),
     "estimators": (
         *("estimators/budget.py", "estimators/guarantee.py", "estimators/sharing.py", "estimators/base.py"),
         *("estimators/arguments.py", "tables/estimate.py"),
@@ -41,7 +46,7 @@ _NAMED = {
 }
 
 # Code that runs on a GPU alone, which these tests do not have: it has tests of its own for such a machine.
-NOT_HERE = ("kernels/kernel.py", "kernels/recording.py")
+NOT_HERE = ("kernels/chacha_triton.py", "kernels/recording.py")
 
 
 def listed() -> list[str]:

@@ -13,7 +13,7 @@ from dpmac.audit.one_shots import mean
 from dpmac.audit.steps import small_network, step_setting
 from dpmac.bounds.allocation import promised
 from dpmac.mac import FirstOrder, FixedPrediction
-from dpmac.privacy import Ledger, OuterPart, PerLayerClip, PrivateRows, door
+from dpmac.privacy import Ledger, OuterPart, PerLayerClip, PrivateRows, gaussian_release
 from dpmac.training import Trainer
 
 FEW = Effort("test", 800, 100)
@@ -56,7 +56,7 @@ def test_a_correct_build_is_not_accused(name):
 @pytest.fixture
 def noise(monkeypatch):
     """Puts ``wrong(totals, partitions, scales, noise)`` in place of what the door adds: ``noise`` as it would be."""
-    real = door.perturbed
+    real = gaussian_release.perturbed
 
     def put(wrong):
         def perturbed(sums, partitions, scales, grid, source, divisor, dtype, on_grid):
@@ -69,7 +69,7 @@ def noise(monkeypatch):
             parts = zip(partitions, sums, scales, added, strict=True)
             return {p.name: (total.double() + scale * more) / divisor for p, total, scale, more in parts}
 
-        monkeypatch.setattr(door, "perturbed", perturbed)
+        monkeypatch.setattr(gaussian_release, "perturbed", perturbed)
 
     return put
 
@@ -126,9 +126,9 @@ def test_noise_that_is_the_same_in_every_step_of_a_run_is_found(monkeypatch, noi
 def test_the_number_of_layers_forgotten_is_found(monkeypatch):
     """scale_i = Theta_i in place of sqrt(K) Theta_i; the door's own check, which sees it too, is out of the way."""
     monkeypatch.setattr(PerLayerClip, "promise", lambda self, partitions: promised(partitions, [1.0] * len(partitions)))
-    with pytest.raises(door.BrokenPromiseError):
+    with pytest.raises(gaussian_release.BrokenPromiseError):
         DEEP.judge(FEW, MISS)
-    monkeypatch.setattr(door, "_keep_promise", lambda *_: torch.tensor(True))
+    monkeypatch.setattr(gaussian_release, "_keep_promise", lambda *_: torch.tensor(True))
     found = judged(DEEP)["knows"]
     assert found.ratio > 1.0
     assert found.reach == pytest.approx(2.0, rel=0.02)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpmac.bounds.clipping import joint_norms
 from dpmac.checks import ArgumentError
-from dpmac.kernels.chunks import SINGLE_ROOM
+from dpmac.kernels.chunks import SINGLE_MARGIN
 from dpmac.privacy import JointClip, Normalise, OuterPart, Partition, PerLayerClip, Unbounded
 from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
@@ -99,7 +99,7 @@ def test_a_share_that_is_not_finite_becomes_zero(bound, bad):
             bounded = bound.apply(parts)
             assert all(torch.isfinite(p.total()).all() for p in bounded)
             assert bounded[0].norms()[4] == 0
-            room = SINGLE_ROOM if dtype == torch.float32 else 0.0  # in the norm of a share of single precision
+            room = SINGLE_MARGIN if dtype == torch.float32 else 0.0  # in the norm of a share of single precision
             assert torch.allclose(bounded[0].norms()[others], clean[others], rtol=1e-5 + room)
 
 

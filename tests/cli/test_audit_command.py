@@ -11,7 +11,7 @@ import torch
 
 from cli.commands import wait_for
 from dpmac.bounds.allocation import promised
-from dpmac.privacy import OuterPart, PerLayerClip, door
+from dpmac.privacy import OuterPart, PerLayerClip, gaussian_release
 
 SURE = ["--confidence", "0.9999999"]  # so that no test accuses a correct build by chance
 SHORT = ["audit", "--only", "residual", "--draws", "60", "--workers", "1", *SURE]
@@ -39,7 +39,7 @@ def test_json_for_scripts(run):
 
 def test_a_broken_build_ends_with_1_and_says_which_case(run, monkeypatch):
     monkeypatch.setattr(PerLayerClip, "promise", lambda self, partitions: promised(partitions, [0.1] * len(partitions)))
-    monkeypatch.setattr(door, "_keep_promise", lambda *_: torch.tensor(True))
+    monkeypatch.setattr(gaussian_release, "_keep_promise", lambda *_: torch.tensor(True))
     done = run(*SHORT)
     assert done.code == 1
     assert "residual scale" in done.out

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import dpmac
 from dpmac.cli import app, main
 from dpmac.data import fetching, load_table
-from dpmac.nets.fronts import load_front
+from dpmac.nets.feature_maps import load_feature_map
 from dpmac.tables import TableEncoder
 from dpmac.training import progress
 
@@ -74,12 +74,12 @@ def test_the_run_folder_holds_a_model_that_works_and_a_ledger_that_adds_up(peopl
     assert 1.99 < statement["epsilon"] <= 2.0
     ledger = dpmac.Ledger.load(folder / "ledger.jsonl")
     assert ledger.epsilon(1e-5) == statement["epsilon"]
-    front, table = load_front(folder / "front.safetensors"), load_table()
-    assert isinstance(front, TableEncoder)
-    assert front.schema == table.schema
+    feature_map, table = load_feature_map(folder / "front.safetensors"), load_table()
+    assert isinstance(feature_map, TableEncoder)
+    assert feature_map.schema == table.schema
     network = dpmac.Network.load(folder / "model.safetensors")
     with torch.no_grad():
-        outputs = network(front(front.codes(table.test)).float())
+        outputs = network(feature_map(feature_map.codes(table.test)).float())
     result = json.loads((folder / "result.json").read_text())["test"]
     right = outputs.softmax(dim=1)[:, 1].double().mean()
     said = sum(b["rows"] * b["predicted"] for b in result["reliability"]) / 2000
@@ -107,7 +107,7 @@ def test_digits_end_to_end(tmp_path):
     assert "seeded" in done.stdout
 
 
-ALONE = """
+SINGLE_PROCESS = """
 import runpy, socket, sys
 from importlib.machinery import PathFinder
 def offline(*_): raise OSError('no network')
@@ -122,7 +122,12 @@ runpy.run_module('dpmac', run_name='__main__')
 def test_a_real_start_offline_without_matplotlib_and_pandas(tmp_path):
     words = ["demo", "--epochs", "1", "--epsilon", "1", "--out", "out"]
     done = subprocess.run(
-        [sys.executable, "-c", ALONE, *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", SINGLE_PROCESS, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "No plots: matplotlib is not installed" in done.stdout

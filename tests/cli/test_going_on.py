@@ -11,7 +11,7 @@ import pytest
 
 from dpmac.cli import several, training
 from dpmac.cli.jobs import CHECKPOINT, JOB, OWN_LEDGER, Job
-from dpmac.extensions.world import ALONE
+from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.privacy import Entry, Ledger
 
 TRAIN = ["train", "patients.csv", "--schema", "patients.schema.json", "--epsilon", "2", "--out", "run"]
@@ -72,7 +72,7 @@ def test_a_run_goes_on_with_its_job_and_tells_of_it(job, run, trained):
         assert done.code == 0, done.err
         assert "a statement" in done.out
         assert (trained[-1].what, trained[-1].job, trained[-1].folder, trained[-1].rows) == ("train", job, "run", 400)
-        assert (trained[-1].quiet, trained[-1].world) == (quiet, ALONE)
+        assert (trained[-1].quiet, trained[-1].world) == (quiet, SINGLE_PROCESS)
     found = run("resume", "run", "--json").json()
     assert (found["epsilon"], trained[-1].quiet) == (1.0, True)
     assert 0 <= found["seconds"] < 60

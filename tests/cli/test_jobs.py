@@ -12,7 +12,7 @@ import pytest
 from dpmac import DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Machine
 from dpmac.checks import ArgumentError
 from dpmac.cli.jobs import CHECKPOINT, JOB, OWN_LEDGER, Job, counted
-from dpmac.extensions.world import ALONE
+from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.privacy import Ledger
 from dpmac.tables import Files, stored
 from dpmac.tables.stored import MEMORY
@@ -47,13 +47,13 @@ def test_an_estimator_is_given_every_number_that_was_asked():
     ledger = Ledger()
     for target, kind in (("ill", DPMACClassifier), ("a", DPMACRegressor), (None, DPMACAutoencoder)):
         job = replace(WHOLE, schema={"columns": COLUMNS, "target": target})
-        given = job.estimator(ledger, "somewhere", ALONE).get_params(deep=False)
+        given = job.estimator(ledger, "somewhere", SINGLE_PROCESS).get_params(deep=False)
         named = {**ASKED, "random_state": 7, "epsilon": 1.5, "hidden_layer_sizes": (5, 4)}
         del named["seed"], named["threads"]
         assert {name: given[name] for name in named} == named
         assert type(job.estimator(ledger, None)) is kind
         assert given["ledger"] is ledger
-        assert given["machine"] == Machine(threads=1, progress=False, checkpoint="somewhere", world=ALONE)
+        assert given["machine"] == Machine(threads=1, progress=False, checkpoint="somewhere", world=SINGLE_PROCESS)
     assert replace(WHOLE, hidden=None).estimator(ledger, None).hidden_layer_sizes == "auto"
     assert replace(WHOLE, hidden=[]).estimator(ledger, None).hidden_layer_sizes == ()
 

@@ -12,7 +12,7 @@ from dpmac import training
 from dpmac.checks import ArgumentError
 from dpmac.cli.ending import Failed, Told
 from dpmac.cli.several import _ended_as_interrupted, check_same, leads_here, said_once, several
-from dpmac.extensions.world import ALONE, WorldError
+from dpmac.extensions.world import SINGLE_PROCESS, WorldError
 from talking import talk
 
 BAD = ArgumentError("--out", "run", "it exists")
@@ -63,9 +63,9 @@ def test_errors_that_differ_are_each_said():
 
 def test_without_an_error_all_go_on_and_alone_an_error_is_only_raised():
     assert once(None, None) == [None, None]
-    with said_once(ALONE):
+    with said_once(SINGLE_PROCESS):
         pass
-    with pytest.raises(ArgumentError), said_once(ALONE):
+    with pytest.raises(ArgumentError), said_once(SINGLE_PROCESS):
         raise BAD
 
 
@@ -108,7 +108,7 @@ def test_all_files_of_a_folder_are_looked_at(tmp_path):
 
 
 def test_one_process_needs_no_file_to_compare():
-    check_same(ALONE, "nowhere")
+    check_same(SINGLE_PROCESS, "nowhere")
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from dpmac.cli import train as command
 from dpmac.cli import training
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB, Job
-from dpmac.extensions.world import ALONE
+from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.privacy import Entry, Ledger
 from dpmac.tables import Schema
 from dpmac.tables.files import read_table
@@ -215,7 +215,7 @@ def test_a_job_has_every_option_that_was_given(new_hospital, run, begun):
     for name, file in (("file", "patients.csv"), ("ledger", "book"), ("public_test", "test-patients.csv")):
         assert Path(getattr(seen.job, name)) == new_hospital / file
     assert Path(seen.job.scratch) == new_hospital
-    assert (seen.quiet, seen.world, len(seen.public["age"])) == (True, ALONE, 100)
+    assert (seen.quiet, seen.world, len(seen.public["age"])) == (True, SINGLE_PROCESS, 100)
     assert not (new_hospital / "run").exists()
 
 

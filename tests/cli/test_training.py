@@ -14,8 +14,8 @@ from dpmac.checks import ArgumentError
 from dpmac.cli import scores, training
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB, OWN_LEDGER, Job
-from dpmac.extensions.rollback_guard import witness_of
-from dpmac.extensions.world import ALONE
+from dpmac.extensions.rollback_guard import guard_file_of
+from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.files import part_of
 from dpmac.privacy import Entry, Ledger
 from dpmac.privacy.statement import not_less, round_up
@@ -60,7 +60,7 @@ def paying(monkeypatch, count, error=None):
 
 
 def trained(job, folder, public=None):
-    return training.train(job, folder, TABLE, public, quiet=True, world=ALONE)
+    return training.train(job, folder, TABLE, public, quiet=True, world=SINGLE_PROCESS)
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_releases_say_what_they_were_for_and_the_estimator_keeps_its_checkpoint_
     assert (entry.model, entry.purpose, Ledger.read(job.ledger).data_set) == ("run", "why", "rows of 2026")
     (given,) = seen
     assert done.estimator is given.estimator
-    assert (given.table, given.job, given.estimator.machine.world) == (TABLE, job, ALONE)
+    assert (given.table, given.job, given.estimator.machine.world) == (TABLE, job, SINGLE_PROCESS)
     kept = given.estimator.machine.checkpoint
     assert (kept.folder, kept._keep) == (folder / CHECKPOINT, True)
     assert (done.folder, done.evaluation) == (folder, None)
@@ -166,7 +166,7 @@ def leftovers(folder):
     own = folder / OWN_LEDGER
     part = part_of(folder)
     part.mkdir()
-    ours = [folder / CHECKPOINT / "state", folder / JOB, own, witness_of(own), part / "weights"]
+    ours = [folder / CHECKPOINT / "state", folder / JOB, own, guard_file_of(own), part / "weights"]
     others = [folder / "ledger.jsonl", folder / "dpmac.json", folder.parent / "else"]
     for path in (*ours, *others):
         path.touch()
@@ -371,5 +371,5 @@ def test_progress_is_shown_unless_it_is_to_be_quiet(quiet, job, folder, monkeypa
     shown = training.shown
     monkeypatch.setattr(training, "shown", lambda watch: (watched.append(watch), shown(None))[1])
     paying(monkeypatch, 1)
-    training.train(job, folder, TABLE, None, quiet=quiet, world=ALONE)
+    training.train(job, folder, TABLE, None, quiet=quiet, world=SINGLE_PROCESS)
     assert [watch is None for watch in watched] == [quiet]

@@ -17,7 +17,7 @@ from dpmac.cli import train as command
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import Job
 from dpmac.extensions.persons import MOST
-from dpmac.extensions.world import ALONE
+from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.privacy import Entry, Ledger
 from dpmac.saving import arguments
 from dpmac.tables import Category, Files, Number, Schema
@@ -158,7 +158,7 @@ def test_the_seconds_of_a_training_are_those_from_its_beginning(job, tmp_path, m
     monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(command, "tell", lambda _, __, seconds, **___: told.append(seconds))
     monkeypatch.setattr(training, "train", lambda *_, **__: None)
-    command.begin(job, tmp_path / "run", {}, quiet=True, as_json=False, world=ALONE)
+    command.begin(job, tmp_path / "run", {}, quiet=True, as_json=False, world=SINGLE_PROCESS)
     assert told == [3.5]
 
 

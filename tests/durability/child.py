@@ -27,9 +27,9 @@ def rows():
 
 def watched(path):
     """From here on a byte is on the disk for every release, before whoever asked has its answer."""
-    from dpmac.privacy import door
+    from dpmac.privacy import gaussian_release
 
-    handle, exact = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), door.release
+    handle, exact = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), gaussian_release.release
 
     def release(*what, **how):
         answer = exact(*what, **how)

@@ -14,8 +14,8 @@ import pytest
 
 from dpmac import ArgumentError, DPMACClassifier, Machine
 from dpmac.privacy import Entry, Ledger
-from dpmac.training.alone import alone_with
 from dpmac.training.checkpoint import Checkpoints
+from dpmac.training.exclusive import alone_with
 from durability.child import FIT, STEPS, rows
 from durability.lives import ROUNDS
 
@@ -83,12 +83,12 @@ def test_a_fork_in_the_middle_of_a_fit(tmp_path, monkeypatch, first):
 
     path, exact, pids = tmp_path / "ledger", Trainer._step, []
 
-    def forking(self, course, *rest):
-        exact(self, course, *rest)
-        if course.done == 10 and not pids:
+    def forking(self, training, *rest):
+        exact(self, training, *rest)
+        if training.done == 10 and not pids:
             pids.append(_forked())
             me = "child" if pids[0] == 0 else "parent"
-            np.save(tmp_path / f"{me}.npy", course.noise.normal((8,)).numpy())
+            np.save(tmp_path / f"{me}.npy", training.noise.normal((8,)).numpy())
             if me != first:
                 end = time.monotonic() + 60
                 while len(Ledger.read(path)) < 20 and time.monotonic() < end:

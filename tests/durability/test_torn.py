@@ -10,8 +10,8 @@ import torch
 import dpmac
 from dpmac import DPMACClassifier
 from dpmac.privacy import Entry, Ledger
-from dpmac.training.afterwards import Afterwards
 from dpmac.training.checkpoint import Checkpoints
+from dpmac.training.post_training import PostTraining
 from durability.child import FIT, rows
 
 
@@ -62,16 +62,16 @@ def test_what_was_written_after_a_training_and_ends_at_any_byte_is_refused(tmp_p
     kept.write({"run": "r", "done": 2, "ledger": 0, "heads": [], "w": torch.ones(1)})
     with book.noting(run="r"):
         book.append(Entry("calibration", 1.0, 1.0))
-    after = Afterwards.of(book, kept, 2, seeded=False)
+    after = PostTraining.of(book, kept, 2, seeded=False)
     assert (after.made, after.known, after.kept) == (1, 0, None)
     after.keep(1, (0.1 + 0.2, 1e-300))
     raw = kept.after.read_bytes()
     for length in range(len(raw) - 1):  # the last byte is a line end
         kept.after.write_bytes(raw[:length])
         with pytest.raises(ValueError, match=r"after\.json"):
-            Afterwards.of(book, kept, 2, seeded=False)
+            PostTraining.of(book, kept, 2, seeded=False)
     kept.after.write_bytes(raw)
-    assert Afterwards.of(book, kept, 2, seeded=False).kept == (0.1 + 0.2, 1e-300)
+    assert PostTraining.of(book, kept, 2, seeded=False).kept == (0.1 + 0.2, 1e-300)
 
 
 @pytest.mark.parametrize("stride", [97, pytest.param(1, marks=pytest.mark.long)])

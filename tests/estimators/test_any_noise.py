@@ -20,7 +20,7 @@ import dpmac.training.trainer
 from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor
 from dpmac.methods import ClosedForm, NormHistogram, follow_linear_path, linear_autoencoder, linear_classifier
 from dpmac.nets import DenseNetwork
-from dpmac.nets.fronts import Affine
+from dpmac.nets.feature_maps import Affine
 from dpmac.privacy import DensePart, Ledger, PrivateRows
 from dpmac.randomness import SeededNoise
 from dpmac.tables import Schema

@@ -85,7 +85,7 @@ def test_strangers_are_given_back_worse(which, request):
 def test_by_gradients_codes_are_the_networks(network):
     assert network.network_.sizes == (4, 16, 1, 16, 4)
     assert explained(network, UNSEEN) > explained(PCA(1).fit(X), UNSEEN) + 0.1
-    inputs = network.front_(network._raw(UNSEEN)).float()
+    inputs = network.feature_map_(network._raw(UNSEEN)).float()
     assert np.allclose(
         network._inputs_of(network._code_of(inputs.double())), network.network_(inputs).detach(), atol=1e-5
     )

@@ -18,7 +18,7 @@ from dpmac.extensions.world import WorldError
 from dpmac.mac import GaussNewton, cosine
 from dpmac.methods import Gradients
 from dpmac.nets import LOSSES, DenseNetwork
-from dpmac.nets.fronts import Affine
+from dpmac.nets.feature_maps import Affine
 from dpmac.privacy import Entry, JointClip, Ledger, Mechanism, Origin, Unbounded
 from dpmac.privacy.accounting import epsilon_of
 from dpmac.randomness import SeededNoise
@@ -143,12 +143,12 @@ def test_rows_of_wild_scales_are_warned_of_where_nothing_brings_them_into_a_rang
     assert len(handed) == 2
 
 
-def test_a_front_that_private_rows_have_shaped_needs_their_ledger_before_anything_begins(handed, monkeypatch):
-    """The trainer would refuse it as well, and call it its front: the user gave a schema."""
-    ledger, front = Ledger(), Affine(1.0)
+def test_a_feature_map_that_private_rows_have_shaped_needs_their_ledger_before_anything_begins(handed, monkeypatch):
+    """The trainer would refuse it as well, and call it its feature map: the user gave a schema."""
+    ledger, feature_map = Ledger(), Affine(1.0)
     ledger.append(Entry("ranges", 8.0, 1.0))
-    front.origin = Origin.of(ledger)
-    monkeypatch.setattr(Model, "_front", lambda *_: front)
+    feature_map.origin = Origin.of(ledger)
+    monkeypatch.setattr(Model, "_feature_map", lambda *_: feature_map)
     with pytest.raises(ArgumentError, match=r"^schema=.*the ledger does not hold that"):
         model(ledger=Ledger()).fit(X)
     assert handed == []

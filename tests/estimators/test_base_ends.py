@@ -22,7 +22,7 @@ class Releasing(Model):
     def fit(self, X):
         super().fit(X, after=AFTER)
         self.there = Checkpoints.at(self.machine.checkpoint).path.exists()
-        with self._afterwards("residuals") as after:
+        with self._post_training("residuals") as after:
             after.ledger.append(Entry("residuals", 20.0, 1.0))
         return self
 
@@ -44,12 +44,12 @@ def test_what_is_released_after_the_training_is_of_the_same_run_and_then_the_fit
 
 def test_where_a_run_stands_is_asked_in_its_own_world(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(base.Afterwards, "of", lambda *_, **more: asked.append(more["world"]))
+    monkeypatch.setattr(base.PostTraining, "of", lambda *_, **more: asked.append(more["world"]))
     monkeypatch.setattr(Talking, "everywhere", lambda _, work: work(), raising=False)
     monkeypatch.setattr(base.Trainer, "fit", lambda trainer, *_, ledger, **__: ended(trainer, ledger))
 
     def ended(trainer, ledger):
-        return Run(trainer.network, [], ledger, trainer.plan, (), trainer.front)
+        return Run(trainer.network, [], ledger, trainer.plan, (), trainer.feature_map)
 
     def work(world):
         model(machine=Machine(world=world)).fit(X)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 from dpmac import ArgumentError, DPMACClassifier, Network
-from dpmac.nets.fronts import load_front
+from dpmac.nets.feature_maps import load_feature_map
 from dpmac.privacy import PerLayerClip
 from dpmac.privacy.statement import round_up
 
@@ -151,17 +151,17 @@ def test_pickle_and_plain_torch(fitted, digits):
 
 
 def test_what_is_saved_predicts_the_same_from_raw_rows(fitted, digits, tmp_path):
-    """Network and front read back from the run's folder, by someone who has neither rows nor estimator."""
+    """Network and feature map read back from the run's folder, by someone who has neither rows nor estimator."""
     X = torch.from_numpy(digits[0][:50]).float()
-    assert torch.allclose(fitted.front_(X), X.double() / 8 - 1)
-    assert fitted.front_ is fitted.run_.front
+    assert torch.allclose(fitted.feature_map_(X), X.double() / 8 - 1)
+    assert fitted.feature_map_ is fitted.run_.feature_map
     folder = fitted.run_.save(tmp_path / "run")
-    front, network = load_front(folder / "front.safetensors"), Network.load(folder / "model.safetensors")
+    feature_map, network = load_feature_map(folder / "front.safetensors"), Network.load(folder / "model.safetensors")
     with torch.no_grad():
-        u = network.double()(front(X).float().double())
+        u = network.double()(feature_map(X).float().double())
     assert np.array_equal(torch.softmax(u, dim=1).numpy(), fitted.predict_proba(X.numpy()))
     bare = small(epsilon=math.inf, epochs=1, feature_range=None).fit(digits[0] / 16, digits[1])
-    assert bare.front_ is None
+    assert bare.feature_map_ is None
     assert "front.safetensors" not in {p.name for p in bare.run_.save(tmp_path / "bare").iterdir()}
 
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 import dpmac
 from dpmac import DPMACPCA, ArgumentError, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Ledger, Machine
 from dpmac.estimators import ESTIMATORS
-from dpmac.extensions.world import ALONE, Alone, WorldError
+from dpmac.extensions.world import SINGLE_PROCESS, SingleProcess, WorldError
 from dpmac.tables import Category, Files, Number, Schema
 from processes import together_run, values
 
@@ -61,7 +61,7 @@ def given(case, world):
 
 def told(model, case):
     """What a fitted model is, in plain values."""
-    public, _ = given(case, ALONE)
+    public, _ = given(case, SINGLE_PROCESS)
     used = model.predict(public[:50]) if hasattr(model, "predict") else model.transform(public[:50])
     ledger = model.privacy_.ledger
     return {
@@ -94,7 +94,7 @@ def alike(one, other):
 
 def test_every_estimator_fits_in_two_processes_what_it_fits_in_one():
     """Calibration, residuals, PCA and both autoencoders too; classes are those of all rows, and n is the table's."""
-    alone = fitted(ALONE, 0)
+    alone = fitted(SINGLE_PROCESS, 0)
     first, second = values(together_run(2, fitted, 0))
     assert first == second
     for case in CASES:
@@ -144,7 +144,7 @@ def persons(world, split):
 
 def test_persons_are_counted_over_all_processes():
     first, second = values(together_run(2, persons, False))
-    assert first == second == persons(ALONE, False)
+    assert first == second == persons(SINGLE_PROCESS, False)
     assert first[:2] == (N // 3, "person")
 
 
@@ -212,12 +212,12 @@ def test_arguments_that_differ_are_refused_by_all_before_anything_is_spent():
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_world_is_only_kept_and_goes_with_a_clone(kind):
-    world = Alone()
+    world = SingleProcess()
     assert clone(kind(machine=Machine(world=world))).get_params()["machine__world"] is world
 
 
 def test_a_saved_model_knows_of_no_world(tmp_path):
-    model = made(DPMACPCA, Alone(), random_state=0).fit(rows()[0])
+    model = made(DPMACPCA, SingleProcess(), random_state=0).fit(rows()[0])
     model.save(tmp_path / "model")
     assert dpmac.load(tmp_path / "model").machine.world is None
     assert "world" not in (tmp_path / "model" / "dpmac.json").read_text()

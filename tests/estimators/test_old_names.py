@@ -11,7 +11,7 @@ from sklearn.base import clone
 from dpmac import DPMACPCA, ArgumentError, DPMACClassifier, Machine
 from dpmac.estimators import ESTIMATORS
 from dpmac.estimators.old_names import MOVED
-from dpmac.extensions.world import ALONE
+from dpmac.extensions.world import SINGLE_PROCESS
 
 VALUES = {
     "device": "cuda",
@@ -19,7 +19,7 @@ VALUES = {
     "threads": 2,
     "progress": False,
     "checkpoint": "kept",
-    "world": ALONE,
+    "world": SINGLE_PROCESS,
 }
 
 

@@ -10,7 +10,7 @@ import torch
 from patients import FEATURES, FEW, SCHEMA, TABLE, UNSEEN, X, Y, model, plain, small, watched
 
 from dpmac import ArgumentError, Machine, Network
-from dpmac.nets.fronts import load_front
+from dpmac.nets.feature_maps import load_feature_map
 from dpmac.privacy import Ledger
 from dpmac.tables import Schema, TableEncoder
 from dpmac.training.defaults import defaults_for, schedule_for
@@ -73,15 +73,15 @@ def test_columns_that_the_schema_does_not_name_do_not_matter(private):
         private.predict(UNSEEN.drop(columns="dose"))
 
 
-def test_the_front_is_the_encoder_and_what_is_saved_gives_the_same_outputs(private, tmp_path):
-    assert isinstance(private.front_, TableEncoder)
-    assert private.front_.schema == SCHEMA
+def test_the_feature_map_is_the_encoder_and_what_is_saved_gives_the_same_outputs(private, tmp_path):
+    assert isinstance(private.feature_map_, TableEncoder)
+    assert private.feature_map_.schema == SCHEMA
     folder = private.run_.save(tmp_path / "run")
-    front, network = load_front(folder / "front.safetensors"), Network.load(folder / "model.safetensors")
-    assert isinstance(front, TableEncoder)
-    codes = front.codes(UNSEEN)
+    feature_map, network = load_feature_map(folder / "front.safetensors"), Network.load(folder / "model.safetensors")
+    assert isinstance(feature_map, TableEncoder)
+    codes = feature_map.codes(UNSEEN)
     with torch.no_grad():
-        u = network.double()(front(codes).float().double())
+        u = network.double()(feature_map(codes).float().double())
     assert torch.equal(u, private.run_.outputs(codes))
     assert np.array_equal(torch.softmax(u, dim=1).numpy(), private.predict_proba(UNSEEN))  # calibrated, too
 
@@ -89,7 +89,7 @@ def test_the_front_is_the_encoder_and_what_is_saved_gives_the_same_outputs(priva
 def test_auto_is_the_rule_of_the_defaults_and_sizes_may_be_given():
     fitted = plain(epochs=None).fit(FEW)
     usual, cut = defaults_for(fitted.plan_, regression=False), schedule_for(300)
-    width = fitted.front_.n_features_out
+    width = fitted.feature_map_.n_features_out
     assert fitted.network_.sizes == (width, *usual.hidden, 2)
     assert (fitted.plan_.steps, fitted.plan_.batch_size) == (cut.steps, cut.batch_size)
     assert plain(epochs=1, hidden_layer_sizes=(5, 4)).fit(FEW).network_.sizes == (width, 5, 4, 2)

@@ -95,7 +95,7 @@ def test_a_table_comes_back_as_a_table():
     assert list(back) == ["age", "sex"]
     assert (back["sex"] == table["sex"]).mean() > 0.99
     assert np.abs(back["age"] - age).max() < 10
-    assert list(model.front_.get_feature_names_out()) == ["age", "age log", "sex=F", "sex=M", "sex=other"]
+    assert list(model.feature_map_.get_feature_names_out()) == ["age", "age log", "sex=F", "sex=M", "sex=other"]
     assert model.components_.shape == (1, 5)
     assert model.get_feature_names_out().tolist() == ["dpmacpca0"]
 

@@ -8,7 +8,7 @@ import torch
 
 from dpmac import DPMACPCA, ArgumentError, Machine
 from dpmac.estimators.sharing import OWN, agree_on, all_classes, check_own_rows
-from dpmac.extensions.world import ALONE, WorldError
+from dpmac.extensions.world import SINGLE_PROCESS, WorldError
 from talking import talk
 
 ROWS = torch.arange(4000.0).reshape(1000, 4)
@@ -84,7 +84,7 @@ def test_a_part_of_many_million_rows_can_be_looked_at():
 
 
 def test_one_process_alone_compares_nothing():
-    check_own_rows(ALONE, ROWS)
+    check_own_rows(SINGLE_PROCESS, ROWS)
 
 
 # --- classes ----------------------------------------------------------------------------------------------------------
@@ -130,8 +130,8 @@ def test_labels_that_cannot_be_compared_are_refused_by_all(odd):
 
 def test_classes_that_were_given_are_taken_as_they_are():
     assert [one.value for one in classes(np.array([1]), np.array(["a"]), known=(1, 2))] == [(1, 2)] * 2
-    assert all_classes(ALONE, np.array([2, 1])) is None
-    assert all_classes(ALONE, np.array([2, 1]), (1, 2)) == (1, 2)
+    assert all_classes(SINGLE_PROCESS, np.array([2, 1])) is None
+    assert all_classes(SINGLE_PROCESS, np.array([2, 1]), (1, 2)) == (1, 2)
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions.entries import to_dict
-from dpmac.extensions.rollback_guard import witness_of
+from dpmac.extensions.rollback_guard import guard_file_of
 from dpmac.privacy import Entry, Ledger, Mechanism, epsilon_of
 
 STEP = Entry("training step", 1.5, 0.1, False, {"layer 1": 0.7}, 2.0**-30)
@@ -67,9 +67,9 @@ def test_a_ledger_of_other_rows_is_refused(tmp_path):
 def test_no_byte_can_be_changed_unnoticed(tmp_path, data):
     path = tmp_path / "ledger.jsonl"
     path.unlink(missing_ok=True)
-    witness_of(path).unlink(missing_ok=True)
+    guard_file_of(path).unlink(missing_ok=True)
     whole = filled(path)
-    witness_of(path).unlink()  # the chain alone
+    guard_file_of(path).unlink()  # the chain alone
     raw = bytearray(path.read_bytes())
     place = data.draw(st.integers(0, len(raw) - 2))  # the last newline may be missing
     raw[place] = data.draw(st.integers(0, 255).filter(lambda byte: byte != raw[place]))
@@ -110,15 +110,15 @@ def test_a_crash_anywhere_in_a_write_costs_no_payment_that_was_made(tmp_path, da
     """A line is written, then the header: whatever part of that reached the disk, the lines before it are all there."""
     path = tmp_path / "ledger.jsonl"
     path.unlink(missing_ok=True)
-    witness_of(path).unlink(missing_ok=True)
+    guard_file_of(path).unlink(missing_ok=True)
     ledger = filled(path)
-    before, seen = path.read_bytes(), witness_of(path).read_bytes()
+    before, seen = path.read_bytes(), guard_file_of(path).read_bytes()
     ledger.append(STEP)
     after = path.read_bytes()
     cut = data.draw(st.integers(len(before), len(after)))
     header = len(before.split(b"\n")[0]) + 1
     path.write_bytes(before[:header] + after[header:cut])
-    witness_of(path).write_bytes(seen)  # which is told last
+    guard_file_of(path).write_bytes(seen)  # which is told last
     found = Ledger.load(path)
     assert found.entries[:4] == ledger.entries[:4]
     assert len(found) == (5 if cut >= len(after) - 1 else 4)  # only the newline may be missing
@@ -152,7 +152,7 @@ def test_a_file_of_version_0_1_is_read_and_gone_on_with(tmp_path):
         ledger.append(STEP)
         assert Ledger.load(path).entries == ledger.entries
         assert {p.name for p in tmp_path.iterdir()} == {"ledger.jsonl", "ledger.jsonl.seen"}
-        witness_of(path).unlink()
+        guard_file_of(path).unlink()
     path.write_text(text)
     first, second = Ledger.load(path), Ledger.load(path)
     first.append(STEP)

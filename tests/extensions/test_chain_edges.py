@@ -11,7 +11,7 @@ import pytest
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions import ledger_file as chain
-from dpmac.extensions.rollback_guard import witness_of
+from dpmac.extensions.rollback_guard import guard_file_of
 from dpmac.privacy import Entry, Ledger
 
 STEP = Entry("step", 1.5, 0.5)
@@ -25,7 +25,7 @@ def path(tmp_path):
     ledger = Ledger(tmp_path / "ledger", "hospital")
     for number in range(4):
         ledger.append(Entry(f"release {number}", 1.0 + number, 0.5))
-    witness_of(ledger.path).unlink()
+    guard_file_of(ledger.path).unlink()
     return ledger.path
 
 
@@ -204,7 +204,7 @@ def test_a_ledger_whose_file_is_gone_is_not_begun_anew_by_its_writer(tmp_path):
     for seen in (True, False):
         (tmp_path / "ledger").unlink(missing_ok=True)
         if not seen:
-            witness_of(tmp_path / "ledger").unlink()
+            guard_file_of(tmp_path / "ledger").unlink()
         with pytest.raises(FileNotFoundError):
             ledger.append(STEP)
         assert not (tmp_path / "ledger").exists()
@@ -285,7 +285,7 @@ def disk(tmp_path, monkeypatch):
 def test_the_name_of_a_new_ledger_is_on_the_disk_before_its_first_release_returns(tmp_path, disk):
     """A line in a file that no folder lists is lost by a power cut, as if it had never been written."""
     ledger = Ledger(tmp_path / "ledger")
-    ledger._file.witnessed = False
+    ledger._file.guarded = False
     ledger.append(STEP)
     assert disk == [("file", "ledger", 2), ("folder", ["ledger"])]
     disk.clear()
@@ -298,7 +298,7 @@ def test_a_renewed_file_is_on_the_disk_before_it_takes_the_old_ones_place_and_so
     path = tmp_path / "ledger"
     write(path, OLD_HEADER, OLD, OLD)
     ledger = Ledger.load(path)
-    ledger._file.witnessed = False
+    ledger._file.guarded = False
     ledger.append(STEP)
     moved = next(place for place, what in enumerate(disk) if what[0] == "moved")
     part = disk[moved][1]

@@ -35,7 +35,7 @@ from dpmac.extensions import provenance as origins
 from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.mac import FixedPrediction
 from dpmac.nets import ACTIVATIONS, DenseNetwork
-from dpmac.nets.fronts import Affine, load_front, save_front
+from dpmac.nets.feature_maps import Affine, load_feature_map, save_feature_map
 from dpmac.privacy import Entry, Ledger, Plan, origin_of
 from dpmac.randomness import SeededNoise
 from dpmac.tables import Number, Schema
@@ -173,7 +173,7 @@ class LoadingStep:
     path: Path
 
     def solve(self, *given: Any) -> Any:
-        self.helper = load_front(self.path)
+        self.helper = load_feature_map(self.path)
         return FixedPrediction().solve(*given)
 
 
@@ -191,18 +191,18 @@ def fitted(problem, zstep, ledger=None, **fields):
 def test_a_slotted_step_with_a_released_network_is_refused_and_with_its_ledger_composes(problem):
     with pytest.raises(ArgumentError, match=r"^zstep=.*private rows have shaped it .*in it\.as_public"):
         fitted(problem, HelpedStep(RELEASED))
-    ledger, front = Ledger(), Affine(1.0)
+    ledger, feature_map = Ledger(), Affine(1.0)
     ledger.append(Entry("mean", 1.0, 1.0))
-    front.origin = Origin.of(ledger)
-    run = fitted(problem, HelpedStep(front), ledger)
+    feature_map.origin = Origin.of(ledger)
+    run = fitted(problem, HelpedStep(feature_map), ledger)
     assert [m.label for m in run.statement().mechanisms] == ["mean", "training step"]
     assert len(run.model.origin) == 3
 
 
 def test_a_step_that_loads_a_released_network_when_it_is_tried_is_refused_before_anything_is_spent(problem, tmp_path):
     ledger = Ledger()
-    save_front(RELEASED, tmp_path / "front")
-    trainer = Trainer(problem.network, problem.loss, Plan(40, 20, 2, 2.0, 1e-5), LoadingStep(tmp_path / "front"))
+    save_feature_map(RELEASED, tmp_path / "feature_map")
+    trainer = Trainer(problem.network, problem.loss, Plan(40, 20, 2, 2.0, 1e-5), LoadingStep(tmp_path / "feature_map"))
     with pytest.raises(ArgumentError, match=r"^zstep=.*private rows have shaped it"):
         trainer.fit(problem.x, problem.y, ledger=ledger)
     assert len(ledger) == 0

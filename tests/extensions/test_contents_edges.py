@@ -15,7 +15,7 @@ from torch import nn
 
 from dpmac.extensions import contents
 from dpmac.extensions.provenance import PUBLIC
-from dpmac.nets.fronts import Affine
+from dpmac.nets.feature_maps import Affine
 from dpmac.privacy import origin_of
 from hiding import RELEASED, run_in
 

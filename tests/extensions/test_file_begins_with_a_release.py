@@ -213,4 +213,4 @@ def test_nobody_else_records_while_one_is_alone_with_a_ledger():
 def test_the_witness_is_not_ahead_of_a_ledger_that_is_begun(tmp_path):
     path = tmp_path / "ledger"
     Ledger(path)
-    assert not witness.witness_of(path).exists()
+    assert not witness.guard_file_of(path).exists()

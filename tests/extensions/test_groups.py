@@ -26,7 +26,7 @@ from dpmac.privacy import (
     Persons,
     PoissonSampler,
     PrivateRows,
-    door,
+    gaussian_release,
     sampling,
 )
 from dpmac.randomness import SeededNoise
@@ -212,16 +212,16 @@ def test_which_rows_a_person_brings_depends_on_no_other_person():
         assert brought[0] == brought[1] == brought[2]
 
 
-def test_a_front_of_persons_is_applied_to_blocks_of_public_shape():
+def test_a_feature_map_of_persons_is_applied_to_blocks_of_public_shape():
     seen = []
 
-    def front(x):
+    def feature_map(x):
         seen.append(len(x))
         return torch.cat([x, x], dim=1).float()
 
-    rows = table().behind(front).behind(lambda x: 2 * x)
+    rows = table().behind(feature_map).behind(lambda x: 2 * x)
     assert rows.shapes == [(4,), (1,)]
-    for other in (rows, rows.without(2), table((*WHO, *[2] * 500)).behind(front).behind(lambda x: 2 * x)):
+    for other in (rows, rows.without(2), table((*WHO, *[2] * 500)).behind(feature_map).behind(lambda x: 2 * x)):
         seen.clear()
         (((x, _), weights),) = spent(other)
         assert seen == [64]
@@ -266,7 +266,7 @@ def test_the_door_checks_the_sum_over_a_person(monkeypatch):
     ledger, exact = Ledger(), sampling.gathered
     ask(partitions, clipped, rows=rows, ledger=ledger)
     monkeypatch.setattr(sampling, "gathered", lambda *where: (exact(*where)[0], (exact(*where)[1] > 0).double()))
-    with pytest.raises(door.BrokenPromiseError):
+    with pytest.raises(gaussian_release.BrokenPromiseError):
         ask(partitions, clipped, rows=rows, ledger=ledger)
     assert len(ledger) == 1
 

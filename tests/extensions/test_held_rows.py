@@ -1,4 +1,4 @@
-"""Rows of a store behind a front, where what comes out of it fits into memory: once, and bit for bit as others."""
+"""Rows of a store behind a feature map whose results fit into memory: computed once, and bit for bit as others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def numbers(table):
 
 
 @pytest.mark.parametrize("after_another", [False, True])
-def test_a_store_behind_a_front_with_room_is_the_table_in_memory_behind_it(after_another):
+def test_a_store_behind_a_feature_map_with_room_is_the_table_in_memory_behind_it(after_another):
     shelf = Shelf(X, Y)
     here, there = PrivateRows(X, Y), PrivateRows(shelf)
     if after_another:
@@ -28,7 +28,7 @@ def test_a_store_behind_a_front_with_room_is_the_table_in_memory_behind_it(after
         assert there.stored
     found = there.behind(NETWORK, room=TAKEN)
     assert not found.stored
-    assert found._front is None
+    assert found._feature_map is None
     assert numbers(found) == numbers(here.behind(NETWORK))
     assert sum(len(rows) for rows in shelf.asked) == 5000  # once
 
@@ -40,7 +40,7 @@ def test_without_room_and_of_persons_it_stays_a_store():
     assert persons.behind(NETWORK, room=2**40).stored
 
 
-def test_what_has_shaped_the_front_goes_with_the_rows():
+def test_what_has_shaped_the_feature_map_goes_with_the_rows():
     ledger = Ledger()
     ledger.append(Entry("step", 1.0, 0.1, {"W": 1.0}))
     shaped = DenseNetwork([7, 2], "relu", source=SeededNoise(1))

@@ -20,7 +20,7 @@ from dpmac.methods import DPPCA, ClosedForm, DPMean, NormHistogram, ResidualScal
 from dpmac.methods.histogram import Thresholds
 from dpmac.methods.pca import ReleasedPCA
 from dpmac.nets import Dense, DenseNetwork, Network
-from dpmac.nets.fronts import Affine, Chain, Projection, load_front, save_front
+from dpmac.nets.feature_maps import Affine, Chain, Projection, load_feature_map, save_feature_map
 from dpmac.privacy import Entry, Ledger, Origin, OuterPart, PerLayerClip, Plan, PrivateRows, origin_of
 from dpmac.randomness import SeededNoise
 from dpmac.saving.closed_form import load_closed_form, save_closed_form
@@ -68,7 +68,7 @@ def network():
     return known(DenseNetwork((4, 3, 2), source=NOISE))
 
 
-def fronts():
+def feature_maps():
     return [
         known(Affine(1.0)),
         Chain((Affine(1.0), known(Affine(2.0)))),
@@ -92,8 +92,8 @@ def released_pca():
 THINGS = {
     "a network": network,
     "a layer of it": lambda: network().weight_layers[0],
-    "a front": lambda: fronts()[0],
-    "a chain of fronts": lambda: fronts()[1],
+    "a feature map": lambda: feature_maps()[0],
+    "a chain of feature maps": lambda: feature_maps()[1],
     "a schema": schema,
     "an encoder": lambda: TableEncoder(schema()),
     "thresholds": lambda: known(Thresholds((1.0, 2.0))),
@@ -127,10 +127,10 @@ def test_a_networks_file(tmp_path):
     assert origin_of(Network.load(tmp_path / "network")) == KNOWN
 
 
-def test_a_fronts_file(tmp_path):
-    for number, front in enumerate(fronts()):
-        save_front(front, tmp_path / f"{number}")
-        assert origin_of(load_front(tmp_path / f"{number}")) == KNOWN
+def test_a_feature_maps_file(tmp_path):
+    for number, feature_map in enumerate(feature_maps()):
+        save_feature_map(feature_map, tmp_path / f"{number}")
+        assert origin_of(load_feature_map(tmp_path / f"{number}")) == KNOWN
 
 
 def test_the_files_of_components_and_of_a_closed_form(tmp_path):
@@ -145,8 +145,8 @@ def test_a_schemas_file_and_dictionary(tmp_path):
     for again in (Schema.load(tmp_path / "schema.json"), Schema.from_dict(schema().to_dict())):
         assert again.origin == KNOWN
         assert TableEncoder(again).origin == KNOWN
-    save_front(TableEncoder(schema()), tmp_path / "encoder")
-    assert load_front(tmp_path / "encoder").origin == KNOWN
+    save_feature_map(TableEncoder(schema()), tmp_path / "encoder")
+    assert load_feature_map(tmp_path / "encoder").origin == KNOWN
 
 
 def test_arguments_in_a_manifest():
@@ -209,12 +209,12 @@ def test_a_clone_has_its_arguments_origins():
 
 def test_a_runs_folder(tmp_path):
     problem, ledger = make_problem(rows=40), Ledger()
-    front = DPMean(1.0).fit(problem.x, NOISE, ledger).front()
+    feature_map = DPMean(1.0).fit(problem.x, NOISE, ledger).feature_map()
     plan = Plan(40, 20, 2, 2.0, 1e-5, before=ledger.mechanisms())
-    run = Trainer(problem.network, problem.loss, plan, front=front).fit(problem.x, problem.y, ledger=ledger)
+    run = Trainer(problem.network, problem.loss, plan, feature_map=feature_map).fit(problem.x, problem.y, ledger=ledger)
     run.save(tmp_path / "run")
     assert Network.load(tmp_path / "run" / "model.safetensors").origin == run.model.origin == Origin.of(ledger)
-    assert load_front(tmp_path / "run" / "front.safetensors").origin == front.origin
+    assert load_feature_map(tmp_path / "run" / "front.safetensors").origin == feature_map.origin
 
 
 class KilledError(Exception):
@@ -223,14 +223,18 @@ class KilledError(Exception):
 
 def test_a_training_that_goes_on_from_a_checkpoint(tmp_path):
     problem, ledger = make_problem(rows=40), Ledger(tmp_path / "ledger")
-    front = DPMean(1.0).fit(problem.x, NOISE, ledger).front()
-    front.origin = replace(front.origin, declared=("by a word",))
+    feature_map = DPMean(1.0).fit(problem.x, NOISE, ledger).feature_map()
+    feature_map.origin = replace(feature_map.origin, declared=("by a word",))
 
     def stop(done, _):
         if done == 1:
             raise KilledError
 
-    fields = {"plan": Plan(40, 20, 3, 2.0, 1e-5, before=ledger.mechanisms()), "front": front, "source": SeededNoise(4)}
+    fields = {
+        "plan": Plan(40, 20, 3, 2.0, 1e-5, before=ledger.mechanisms()),
+        "feature_map": feature_map,
+        "source": SeededNoise(4),
+    }
     first = Trainer(problem.network, problem.loss, on_step=stop, **fields)
     with pytest.raises(KilledError):
         first.fit(problem.x, problem.y, ledger, Checkpoints(tmp_path / "kept", 0.0))
@@ -246,19 +250,19 @@ def test_a_training_that_goes_on_from_a_checkpoint(tmp_path):
 # --- what is made of what ---------------------------------------------------------------------------------------------
 
 
-def test_words_given_for_a_front_go_with_all_that_is_released_behind_it():
+def test_words_given_for_a_feature_map_go_with_all_that_is_released_behind_it():
     """Releases are in the ledger; a user's word is nowhere but in the origin."""
-    front, ledger = known(Affine(1.0)).as_public("rows of nobody here"), Ledger()
-    said = front.origin.declared
-    table = PrivateRows(X, Y).behind(front)
+    feature_map, ledger = known(Affine(1.0)).as_public("rows of nobody here"), Ledger()
+    said = feature_map.origin.declared
+    table = PrivateRows(X, Y).behind(feature_map)
 
     def parts_of(x, y):
         return [OuterPart(y, x, True)]
 
     for made in (
-        DPMean(1.0).fit(PrivateRows(X).behind(front), NOISE, ledger),
-        DPPCA(2, 1.0).fit(PrivateRows(X).behind(front), NOISE, ledger),
-        ClosedForm(code=2, features=8).fit(PrivateRows(X).behind(front), 2.0, NOISE, ledger),
+        DPMean(1.0).fit(PrivateRows(X).behind(feature_map), NOISE, ledger),
+        DPPCA(2, 1.0).fit(PrivateRows(X).behind(feature_map), NOISE, ledger),
+        ClosedForm(code=2, features=8).fit(PrivateRows(X).behind(feature_map), 2.0, NOISE, ledger),
         NormHistogram(2.0).thresholds(table, parts_of, ["a"], NOISE, ledger),
     ):
         assert origin_of(made).declared == said

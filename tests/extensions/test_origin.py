@@ -20,7 +20,7 @@ from dpmac.methods import DPPCA, Calibration, ClosedForm, DPMean, NormHistogram
 from dpmac.methods.linear_path import follow_linear_path, linear_autoencoder
 from dpmac.methods.ridge import linear_classifier
 from dpmac.nets import DenseNetwork, Network
-from dpmac.nets.fronts import Affine, Chain, load_front, save_front
+from dpmac.nets.feature_maps import Affine, Chain, load_feature_map, save_feature_map
 from dpmac.privacy import Entry, Ledger, Origin, PerLayerClip, Plan, PrivateRows, origin_of
 from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
@@ -100,10 +100,10 @@ def test_files_keep_it(run, tmp_path):
     assert Network.load(tmp_path / "model").origin == run.model.origin
     DenseNetwork((2, 2), source=NOISE).save(tmp_path / "fresh")
     assert Network.load(tmp_path / "fresh").origin == PUBLIC
-    front = Affine(1.0)
-    front.origin = run.model.origin
-    save_front(Chain((Affine(2.0), front)), tmp_path / "front")
-    assert origin_of(load_front(tmp_path / "front")) == run.model.origin
+    feature_map = Affine(1.0)
+    feature_map.origin = run.model.origin
+    save_feature_map(Chain((Affine(2.0), feature_map)), tmp_path / "feature_map")
+    assert origin_of(load_feature_map(tmp_path / "feature_map")) == run.model.origin
 
 
 def test_a_ledger_on_disk_is_known_when_it_is_loaded_again_and_in_a_copy(problem, tmp_path):
@@ -134,12 +134,12 @@ def test_what_dp_pca_and_a_mean_release_is_known_to_all_that_is_made_of_it(probl
     pca.save(tmp_path / "pca")
     wide = DenseNetwork((x.shape[1], 6, x.shape[1]), source=NOISE)
     for made in (
-        pca.front(),
-        type(pca).load(tmp_path / "pca").front(2.0),
+        pca.feature_map(),
+        type(pca).load(tmp_path / "pca").feature_map(2.0),
         linear_autoencoder(pca),
         follow_linear_path(wide, pca),
-        Chain((Affine(), pca.front())),
-        DPMean(1.0).fit(x, NOISE, ledger).front(),
+        Chain((Affine(), pca.feature_map())),
+        DPMean(1.0).fit(x, NOISE, ledger).feature_map(),
         PerLayerClip(histogram(problem, ledger)),
     ):
         known = origin_of(made)
@@ -156,18 +156,18 @@ def histogram(problem, ledger):
     return NormHistogram(2.0).thresholds(PrivateRows(problem.x, problem.y), step.unbounded, names, NOISE, ledger)
 
 
-def test_thresholds_and_fronts_are_refused_as_networks_are(problem):
+def test_thresholds_and_feature_maps_are_refused_as_networks_are(problem):
     found = histogram(problem, Ledger())
     with pytest.raises(ArgumentError, match=r"^bound="):
         trainer(problem, bound=PerLayerClip(found)).fit(problem.x, problem.y)
-    front = DPMean(1.0).fit(problem.x, NOISE, Ledger()).front()
-    with pytest.raises(ArgumentError, match=r"^front="):
-        trainer(problem, front=front).fit(problem.x, problem.y)
-    with pytest.raises(ArgumentError, match=r"^front="):
-        linear_classifier(problem.x, problem.y, 1.0, 1.0, NOISE, Ledger(), front)
-    with pytest.raises(ArgumentError, match=r"^front="):
-        ClosedForm(front, code=2).fit(problem.x, 1.0, NOISE, Ledger())
-    trainer(problem, front=front.as_public("rows of others")).fit(problem.x, problem.y)
+    feature_map = DPMean(1.0).fit(problem.x, NOISE, Ledger()).feature_map()
+    with pytest.raises(ArgumentError, match=r"^feature_map="):
+        trainer(problem, feature_map=feature_map).fit(problem.x, problem.y)
+    with pytest.raises(ArgumentError, match=r"^feature_map="):
+        linear_classifier(problem.x, problem.y, 1.0, 1.0, NOISE, Ledger(), feature_map)
+    with pytest.raises(ArgumentError, match=r"^feature_map="):
+        ClosedForm(feature_map, code=2).fit(problem.x, 1.0, NOISE, Ledger())
+    trainer(problem, feature_map=feature_map.as_public("rows of others")).fit(problem.x, problem.y)
 
 
 def test_methods_that_look_at_rows_with_a_trained_model_ask_for_its_ledger(problem, run):

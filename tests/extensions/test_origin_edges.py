@@ -11,41 +11,41 @@ from torch import nn
 from dpmac.checks import ArgumentError
 from dpmac.extensions import provenance as origins
 from dpmac.extensions.provenance import PUBLIC, check_origin
-from dpmac.nets.fronts import Affine, Chain
+from dpmac.nets.feature_maps import Affine, Chain
 from dpmac.privacy import Entry, Ledger, Origin, origin_of
 from hiding import RELEASED
 
 
 def released() -> Affine:
-    front = Affine(1.0)
-    front.origin = RELEASED.origin
-    return front
+    feature_map = Affine(1.0)
+    feature_map.origin = RELEASED.origin
+    return feature_map
 
 
 def test_what_is_called_public_holds_nothing_that_still_knows_releases():
     chain = Chain((Affine(2.0), released()))
     public = chain.as_public("rows of others")
     assert origin_of(public) == Origin(declared=("rows of others",))
-    assert check_origin(Ledger(), front=public).declared == ("rows of others",)
+    assert check_origin(Ledger(), feature_map=public).declared == ("rows of others",)
     assert origin_of(chain) == RELEASED.origin  # a copy was made
     plain = nn.Sequential(nn.Linear(1, 1))
-    front = released()
-    front.inner = plain
-    assert not any(hasattr(module, "origin") for module in front.as_public("others").inner.modules())
+    feature_map = released()
+    feature_map.inner = plain
+    assert not any(hasattr(module, "origin") for module in feature_map.as_public("others").inner.modules())
 
 
 class Holder(nn.Module):
-    """Somebody's own module with a front in it."""
+    """Somebody's own module with a feature map in it."""
 
-    def __init__(self, front: nn.Module) -> None:
+    def __init__(self, feature_map: nn.Module) -> None:
         super().__init__()
-        self.their_front = front
+        self.their_feature_map = feature_map
 
 
 @pytest.mark.parametrize("deeper", [False, True])
 def test_a_state_dict_of_a_module_around_it_keeps_it(deeper):
-    def around(front: nn.Module) -> nn.Module:
-        return Holder(Holder(front)) if deeper else Holder(front)
+    def around(feature_map: nn.Module) -> nn.Module:
+        return Holder(Holder(feature_map)) if deeper else Holder(feature_map)
 
     fresh = around(Affine(1.0))
     fresh.load_state_dict(around(released()).state_dict())
@@ -82,7 +82,7 @@ def test_of_one_run_that_is_known_twice_the_later_is_kept():
     early = Origin.of(ledger)
     ledger.append(Entry("mean", 1.0, 1.0))
     late = Origin.of(ledger)
-    assert Origin.together(early, late) == Origin.together(late, early) == late
+    assert Origin.merged(early, late) == Origin.merged(late, early) == late
     assert (len(early), len(late)) == (1, 2)
     assert not late.within(ledger.until(1))
 
@@ -92,7 +92,7 @@ def test_what_is_known_without_a_release_is_kept_beside_what_has_one(words):
     """An origin without a release is falsy, and has something to say all the same."""
     said, made = Origin(**words), RELEASED.origin
     assert not said
-    for both in (Origin.together(said, made), Origin.together(made, None, said)):
+    for both in (Origin.merged(said, made), Origin.merged(made, None, said)):
         assert both == Origin(made.runs, **words)
         assert both.notes() == said.notes() != ()
-    assert Origin.together(said) == said
+    assert Origin.merged(said) == said

@@ -89,7 +89,7 @@ def test_outputs_of_two_models_in_one_table_are_both_known():
     one, other = made(), made("DP-PCA")
     outputs.remember(CODES[:, :2], one)
     outputs.remember(CODES[:, 2:], other)
-    assert outputs.maker_of(CODES) == Origin.together(one, other)
+    assert outputs.maker_of(CODES) == Origin.merged(one, other)
 
 
 def test_what_is_remembered_is_bounded_and_never_a_value():

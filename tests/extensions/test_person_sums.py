@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dpmac.kernels import chunks as chunking
-from dpmac.kernels.chunks import CHUNK, SINGLE_ROOM
+from dpmac.kernels.chunks import CHUNK, SINGLE_MARGIN
 from dpmac.privacy import (
     GramPart,
     JointClip,
@@ -19,7 +19,7 @@ from dpmac.privacy import (
     PerLayerClip,
     PrivateRows,
     Query,
-    door,
+    gaussian_release,
 )
 from dpmac.randomness import SeededNoise
 
@@ -53,7 +53,7 @@ def query(bound, mixed):
 
 def sums(table, made):
     scales = [p.scale for p in made.partitions]
-    asked = door.Asked.of(table.everything(), made, 0.0, SeededNoise(1), 1.0, None)
+    asked = gaussian_release.Asked.of(table.everything(), made, 0.0, SeededNoise(1), 1.0, None)
     totals, _ = asked.sums(SeededNoise(1))
     return [total / scale for total, scale in zip(totals, scales, strict=True)]
 
@@ -114,7 +114,7 @@ def test_a_chunk_of_persons_rounds_by_less_than_it_may():
         (part,) = PerLayerClip(1.0).apply([OuterPart(left, right)])
         weighed = part.scaled(torch.full((CHUNK,), 1 / most, dtype=torch.float64))
         true = weighed.doubled().total()
-        assert float((weighed.total() - true).norm()) <= SINGLE_ROOM / 2 / most
+        assert float((weighed.total() - true).norm()) <= SINGLE_MARGIN / 2 / most
 
 
 @needs_cuda

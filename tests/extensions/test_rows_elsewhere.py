@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from doorway import ONE, ask, blocks_of
 from dpmac.checks import ArgumentError
 from dpmac.extensions.stores import Ahead, Fetched
-from dpmac.kernels.padding import Room
-from dpmac.nets.fronts import ToRange
-from dpmac.privacy import DensePart, PoissonSampler, PrivateRows, door
+from dpmac.kernels.padding import Padding
+from dpmac.nets.feature_maps import ToRange
+from dpmac.privacy import DensePart, PoissonSampler, PrivateRows, gaussian_release
 from dpmac.randomness import SeededNoise
 from shelves import Shelf
 
@@ -37,7 +37,7 @@ def test_fetched_rows_are_found_by_their_numbers(rows):
 @pytest.mark.parametrize("micro", [None, 32])
 def test_a_release_is_the_same_bit_for_bit(rate, groups, micro):
     shelf = Shelf(X, Y)
-    front = ToRange(torch.tensor(-3.0).double(), torch.tensor(3.0).double())
+    feature_map = ToRange(torch.tensor(-3.0).double(), torch.tensor(3.0).double())
 
     def parts(x, y):
         return [DensePart(0.1 * (x.double() * y.double()).tanh().sum(dim=1, keepdim=True))]
@@ -45,7 +45,7 @@ def test_a_release_is_the_same_bit_for_bit(rate, groups, micro):
     found = []
     for table in (PrivateRows(X, Y, groups=groups), PrivateRows(shelf, groups=groups)):
         asked = {"sigma": 1.0, "source": SeededNoise(4), "micro_batch": micro, "rate": rate}
-        found.append(ask(ONE, parts, rows=table.behind(front), **asked)["a"])
+        found.append(ask(ONE, parts, rows=table.behind(feature_map), **asked)["a"])
     assert torch.equal(*found)
     assert shelf.asked
 
@@ -74,7 +74,7 @@ def test_the_next_block_is_fetched_while_one_is_at_work():
             return super().fetch(rows)
 
     shelf = Slow(X)
-    blocks = PrivateRows(shelf).everything().spend(Room(len(shelf)), 32, SeededNoise(2))
+    blocks = PrivateRows(shelf).everything().spend(Padding(len(shelf)), 32, SeededNoise(2))
     next(blocks)
     time.sleep(0.2)
     assert len(shelf.asked) == 2
@@ -85,7 +85,7 @@ def test_what_a_store_raises_reaches_whoever_asked_and_nothing_is_spent(monkeypa
         def fetch(self, rows):
             raise OSError("the disk is gone")
 
-    monkeypatch.setattr(door, "perturbed", lambda *_: pytest.fail("noise was drawn"))
+    monkeypatch.setattr(gaussian_release, "perturbed", lambda *_: pytest.fail("noise was drawn"))
     for rate in (None, 0.5):
         with pytest.raises(OSError, match="the disk is gone"):
             ask(ONE, lambda x: [DensePart(x[:, :1].double() * 0.01)], rows=PrivateRows(Gone(X)), rate=rate)

@@ -8,8 +8,8 @@ import torch
 from doorway import capacity
 from dpmac.checks import ArgumentError
 from dpmac.extensions.processes import whole_sums
-from dpmac.extensions.world import Alone
-from dpmac.kernels.padding import room_for
+from dpmac.extensions.world import SingleProcess
+from dpmac.kernels.padding import capacity_for
 from dpmac.privacy import DensePart, Ledger, Partition, PerLayerClip, PoissonSampler, PrivateRows, Query, release
 from dpmac.randomness import SeededNoise, SystemNoise
 from processes import together_run, values
@@ -18,7 +18,7 @@ SHARDS = (40, 25, 60)
 ROWS = SeededNoise(1).normal((sum(SHARDS), 2))
 
 
-class OneOf(Alone):
+class OneOf(SingleProcess):
     """A process that is told that there are others; what it would send them is kept."""
 
     size = len(SHARDS)
@@ -74,11 +74,11 @@ def test_every_shard_has_room_for_its_own_sample_and_all_of_them_for_all():
     """A row's shard overflows with the chance that the ledger says: not with that of a share of the whole's room."""
     rate, overflow = 0.1, 2.0**-40
     batches = [shard(rank).sample(PoissonSampler(sum(SHARDS), rate, SystemNoise(), overflow)) for rank in range(3)]
-    rooms = [room_for(count, rate, overflow) for count in SHARDS]
-    assert [capacity(batch) for batch in batches] == rooms
+    paddings = [capacity_for(count, rate, overflow) for count in SHARDS]
+    assert [capacity(batch) for batch in batches] == paddings
     for sigma in (0.0, 1.0):  # too few places for a count to be worth its noise
-        assert {tuple(room.most for room in batch.rooms(sigma)) for batch in batches} == {tuple(rooms)}
-    assert sum(rooms) > room_for(sum(SHARDS), rate, overflow)
+        assert {tuple(room.most for room in batch.paddings(sigma)) for batch in batches} == {tuple(paddings)}
+    assert sum(paddings) > capacity_for(sum(SHARDS), rate, overflow)
 
 
 def test_what_a_process_sends_are_whole_numbers_of_steps():

@@ -1,4 +1,4 @@
-"""Persons of several processes: every id is compared, the unit is agreed on, and what shaped a front is remembered."""
+"""Persons of several processes: every id is compared, the unit is agreed on, a feature map's origin is remembered."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from doorway import ONE, ask
 from dpmac.checks import ArgumentError
 from dpmac.extensions.persons import check_whole
 from dpmac.extensions.provenance import Origin, Shaped
-from dpmac.extensions.world import Alone
+from dpmac.extensions.world import SingleProcess
 from dpmac.privacy import Ledger, Persons, PrivateRows
 from shelves import Shelf
 
 KEY = "5a" * 32
 
 
-class Told(Alone):
+class Told(SingleProcess):
     """One of several processes, of which the others have said ``others``; what it says itself is kept."""
 
     def __init__(self, *others):
@@ -61,7 +61,7 @@ def test_persons_that_were_compared_with_other_processes_or_with_none_are_refuse
     for persons, world in (
         (Persons.of(ids), Told()),
         (Persons.of(ids).whole_in(Told(), ids), Told()),
-        (Persons.of(ids).whole_in(Told(), ids), Alone()),
+        (Persons.of(ids).whole_in(Told(), ids), SingleProcess()),
     ):
         with pytest.raises(ArgumentError, match="was not asked"):
             PrivateRows(torch.zeros(3, 1), groups=persons, world=world)
@@ -91,7 +91,7 @@ def test_an_id_of_several_parts_needs_all_of_them(gap):
         Persons.of([(1, "a"), (2, gap), (1, "a")])
 
 
-# --- what has shaped a front ------------------------------------------------------------------------------------------
+# --- what has shaped a feature map ------------------------------------------------------------------------------------
 
 
 class Doubled(Shaped):
@@ -100,22 +100,22 @@ class Doubled(Shaped):
 
 
 @pytest.mark.parametrize("kind", ["rows", "persons", "store"])
-def test_a_table_behind_a_front_is_released_only_into_a_ledger_that_holds_what_shaped_it(kind):
-    ledger, earlier, front, before = Ledger(), Ledger(), Doubled(), Doubled()
+def test_a_table_behind_a_feature_map_is_released_only_into_a_ledger_that_holds_what_shaped_it(kind):
+    ledger, earlier, feature_map, before = Ledger(), Ledger(), Doubled(), Doubled()
     ask(ONE, ledger=earlier)
     before.origin = Origin.of(earlier)
     ask(ONE, ledger=ledger)
-    front.origin = Origin.of(ledger)
+    feature_map.origin = Origin.of(ledger)
     column = torch.zeros(4, 1)
     table = {
         "rows": PrivateRows(column),
         "persons": PrivateRows(column, groups=range(4), max_rows=1),
         "store": PrivateRows(Shelf(column)),
     }[kind]
-    assert table.behind(front).origin == front.origin
-    both = table.behind(before).behind(front)
-    assert both.origin == Origin.together(before.origin, front.origin)
+    assert table.behind(feature_map).origin == feature_map.origin
+    both = table.behind(before).behind(feature_map)
+    assert both.origin == Origin.merged(before.origin, feature_map.origin)
     with pytest.raises(ArgumentError, match="ledger="):
-        ask(ONE, rows=table.behind(front))
+        ask(ONE, rows=table.behind(feature_map))
     with pytest.raises(ArgumentError, match="ledger="):
         ask(ONE, rows=both, ledger=ledger)

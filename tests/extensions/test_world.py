@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dpmac.checks import ArgumentError
-from dpmac.extensions.world import ALONE
+from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.privacy import (
     DensePart,
     Ledger,
@@ -61,7 +61,7 @@ def asked(world, odd, *, path=None, times=1):
 
 @pytest.mark.parametrize("size", [2, 4])
 def test_all_get_what_one_process_would_release_and_each_keeps_one_event(size):
-    (alone, count, books) = asked(ALONE, {})
+    (alone, count, books) = asked(SINGLE_PROCESS, {})
     found = values(together_run(size, asked, {}))
     assert all(one == found[0] for one in found)
     assert found[0][1:] == (count, books)

@@ -168,8 +168,8 @@ def kernel(monkeypatch):
     """A stand-in for the kernel, right unless a test breaks it."""
     whole = lambda *arguments: (chacha.steps(*arguments), torch.tensor(0))  # noqa: E731
     stand_in = SimpleNamespace(words=chacha.words, drawn=chacha.drawn, steps=whole)
-    monkeypatch.setitem(sys.modules, "dpmac.kernels.kernel", stand_in)
-    monkeypatch.delattr("dpmac.kernels.kernel", raising=False)
+    monkeypatch.setitem(sys.modules, "dpmac.kernels.chacha_triton", stand_in)
+    monkeypatch.delattr("dpmac.kernels.chacha_triton", raising=False)
     chacha.kernel_for.cache_clear()
     yield stand_in
     chacha.kernel_for.cache_clear()

@@ -9,12 +9,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmac.kernels.chunks import SINGLE_ROOM
+from dpmac.kernels.chunks import SINGLE_MARGIN
 from dpmac.kernels.dense import DensePart
 from dpmac.kernels.gram import GramPart
 from dpmac.kernels.outer import OuterPart
 from dpmac.kernels.positions import PositionPart
-from dpmac.privacy.door import PART_TYPES
+from dpmac.privacy.gaussian_release import PART_TYPES
 from dpmac.randomness import SeededNoise
 
 SIZES = st.sampled_from([1e-12, 1e-3, 1.0, 30.0, 1e6])
@@ -49,10 +49,10 @@ def test_norms_are_not_below_and_sums_are_near_those_of_shares_built_one_by_one(
     assert part.explicit().shape == (rows, *part.shape)
     lengths = torch.tensor([math.sqrt(math.fsum(x * x for x in row)) for row in shares.tolist()], dtype=torch.float64)
     assert (part.norms() >= lengths * (1 - 2.0**-50)).all()  # K1, but for the rounding of the shares built here
-    slack = SINGLE_ROOM if part.single else 1e-6
+    slack = SINGLE_MARGIN if part.single else 1e-6
     assert (part.norms() <= lengths * (1 + slack + 1e-5) + 1e-300).all()  # and not by more than is said
     off = (part.total().double().flatten() - shares.sum(dim=0)).norm()
-    assert float(off) <= (SINGLE_ROOM if part.single else 1e-12) * float(lengths.max()) + 1e-300  # K2
+    assert float(off) <= (SINGLE_MARGIN if part.single else 1e-12) * float(lengths.max()) + 1e-300  # K2
 
 
 @pytest.mark.parametrize("kind", PART_TYPES)

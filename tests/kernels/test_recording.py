@@ -19,7 +19,7 @@ from dpmac.methods import Gradients
 from dpmac.nets import DenseNetwork, loss
 from dpmac.nets.activations import TANH
 from dpmac.privacy import Bound, JointClip, Ledger, Normalise, PerLayerClip, Plan, PrivateRows, release
-from dpmac.privacy.door import BrokenPromiseError
+from dpmac.privacy.gaussian_release import BrokenPromiseError
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.query import Query
 from dpmac.privacy.sampling import Columns, PoissonSampler

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from doorway import go
 from dpmac.bounds.clipping import clip_factors, joint_norms
-from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_ROOM, in_chunks
+from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_MARGIN, in_chunks
 from dpmac.kernels.norms import single_norms
 from dpmac.kernels.outer import LARGEST
 from dpmac.privacy import (
@@ -100,7 +100,7 @@ def search(tries=150):
         whole = part.total()
         for place in (0, 1, CHUNK - 1, CHUNK * GROUP, ROWS - 1, choose.randrange(ROWS)):
             change = float((whole - without(part, place).total()).norm()) / bound
-            own = float(part.norms()[place]) / (1 + SINGLE_ROOM) / bound
+            own = float(part.norms()[place]) / (1 + SINGLE_MARGIN) / bound
             worst, rounding = max(worst, change), max(rounding, change - own)
     return worst, rounding
 
@@ -109,7 +109,7 @@ def test_no_row_at_its_bound_moves_a_sum_by_more_than_the_promise():
     """Of 200,000 tries the worst was 0.99144 of a promise; rounding made 0.0003 of it, a thirtieth of its room."""
     worst, rounding = search()
     assert 0.99 < worst <= 1.0
-    assert rounding < SINGLE_ROOM / 10
+    assert rounding < SINGLE_MARGIN / 10
 
 
 def test_chunks_without_the_row_are_the_same_bit_for_bit():
@@ -143,7 +143,7 @@ def test_norms_of_single_precision_are_never_below_the_true_ones(left, right, on
         norm = float(single_norms(rows)[0])
         assert math.isinf(norm) or Fraction(norm) ** 2 >= length
     whole = float(OuterPart(a, b, one).norms())
-    room = Fraction(1 + SINGLE_ROOM) * (1 - Fraction(1, 10**12))
+    room = Fraction(1 + SINGLE_MARGIN) * (1 - Fraction(1, 10**12))
     assert math.isinf(whole) or Fraction(whole) ** 2 >= lengths[0] * (lengths[1] + one) * room**2
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dpmac.kernels import chunks
-from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_ROOM, chunk_of, group_of, in_chunks
+from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_MARGIN, chunk_of, group_of, in_chunks
 from dpmac.randomness import SeededNoise
 
 LENGTHS = [1, CHUNK - 1, CHUNK, CHUNK + 1, CHUNK * GROUP, CHUNK * GROUP + 1, 2 * CHUNK * GROUP + CHUNK + 3]
@@ -47,8 +47,8 @@ def test_no_person_is_cut_in_two():
 
 
 def test_a_group_has_as_many_chunks_as_the_rounding_that_is_counted_allows():
-    """(2 c^2 + c g (g + 1)) u for chunks of c rows, g at a time, against what SINGLE_ROOM has; no more would fit."""
-    most = SINGLE_ROOM / 1.001 * 2.0**24
+    """(2 c^2 + c g (g + 1)) u for chunks of c rows, g at a time, against what SINGLE_MARGIN has; no more would fit."""
+    most = SINGLE_MARGIN / 1.001 * 2.0**24
     assert group_of(CHUNK) == GROUP
     for chunk in range(1, CHUNK + 1):
         group = group_of(chunk)

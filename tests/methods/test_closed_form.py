@@ -12,7 +12,7 @@ import torch
 from dpmac.checks import ArgumentError
 from dpmac.methods import ClosedForm
 from dpmac.methods.closed_form import SIMULATED
-from dpmac.nets.fronts import Affine, Ball, LowFrequencies
+from dpmac.nets.feature_maps import Affine, Ball, LowFrequencies
 from dpmac.privacy import Ledger, Mechanism, PrivateRows, epsilon_of
 from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
@@ -35,7 +35,7 @@ def noisy_rows():
 
 
 class Turned:
-    """A front of one's own: any invertible map of rows will do."""
+    """A feature map of one's own: any invertible map of rows will do."""
 
     def __call__(self, rows):
         return rows.double().flip(1) - 0.5
@@ -44,17 +44,22 @@ class Turned:
         return (inputs + 0.5).flip(1)
 
 
-FRONTS = {"none": None, "low frequencies": LowFrequencies(6, 20, 0.5), "affine": Affine(0.5, 2.0), "own": Turned()}
+FEATURE_MAPS = {
+    "none": None,
+    "low frequencies": LowFrequencies(6, 20, 0.5),
+    "affine": Affine(0.5, 2.0),
+    "own": Turned(),
+}
 
 
-def choices(front=None, **more):
+def choices(feature_map=None, **more):
     usual = {"share": 0.5, "code": 3, "features": 40, "bandwidth": 2.0, "norm": 0.6, "threshold": 0.3, "ridge": 1.0}
-    return ClosedForm(front, **{**usual, **more})
+    return ClosedForm(feature_map, **{**usual, **more})
 
 
-def derived(x, front, c, source):
+def derived(x, feature_map, c, source):
     """What the autoencoder gives back for its own rows, without noise: by hand, in NumPy."""
-    rows = x.double().numpy() if front is None else front(x).numpy()
+    rows = x.double().numpy() if feature_map is None else feature_map(x).numpy()
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     values, vectors = np.linalg.eigh((1 - SLACK) ** 2 * unit.T @ unit)
     components = vectors.T[::-1][: c.code]
@@ -79,15 +84,18 @@ def derived(x, front, c, source):
     fake = hidden(source.spawn("simulated codes").normal((SIMULATED, c.code)).numpy() * spread)
     gram = fake.T @ fake * len(rows) / SIMULATED + c.ridge * np.eye(c.features)
     out = torch.from_numpy(codes @ components + waves @ np.linalg.solve(gram, cross.T))
-    return out if front is None else front.inverse(out)
+    return out if feature_map is None else feature_map.inverse(out)
 
 
-@pytest.mark.parametrize("front", FRONTS.values(), ids=FRONTS)
+@pytest.mark.parametrize("feature_map", FEATURE_MAPS.values(), ids=FEATURE_MAPS)
 @pytest.mark.parametrize("share", [0.5, 0.9])
-def test_without_noise_it_is_the_ridge_solution_derived_by_hand(front, share):
-    x, c = noisy_rows(), choices(front, share=share, code=6, threshold=0.06 if isinstance(front, Affine) else 0.03)
+def test_without_noise_it_is_the_ridge_solution_derived_by_hand(feature_map, share):
+    x, c = (
+        noisy_rows(),
+        choices(feature_map, share=share, code=6, threshold=0.06 if isinstance(feature_map, Affine) else 0.03),
+    )
     model = c.fit(x, 0.0, SOURCE, Ledger())
-    wanted = derived(x, front, c, SOURCE)
+    wanted = derived(x, feature_map, c, SOURCE)
     assert torch.allclose(model.reconstruct(x), wanted, atol=1e-6)
     assert torch.equal(model.decode(model.encode(x)), model.reconstruct(x))
     assert model.encode(x).shape == (600, 6)
@@ -97,22 +105,24 @@ def test_without_noise_it_is_the_ridge_solution_derived_by_hand(front, share):
     assert torch.allclose(single, wanted, atol=1e-4)
 
 
-@pytest.mark.parametrize("front", FRONTS.values(), ids=FRONTS)
-def test_all_of_the_budget_for_the_code_leaves_a_projection(front):
+@pytest.mark.parametrize("feature_map", FEATURE_MAPS.values(), ids=FEATURE_MAPS)
+def test_all_of_the_budget_for_the_code_leaves_a_projection(feature_map):
     x, ledger = curved_rows(), Ledger()
-    model = choices(front, share=1.0).fit(x, 2.0, SOURCE, ledger)
+    model = choices(feature_map, share=1.0).fit(x, 2.0, SOURCE, ledger)
     assert model.decoder is None
-    rows = x.double() if front is None else front(x)
+    rows = x.double() if feature_map is None else feature_map(x)
     projected = rows @ model.pca.components.T @ model.pca.components
-    assert torch.allclose(model.reconstruct(x), projected if front is None else front.inverse(projected), atol=1e-12)
+    assert torch.allclose(
+        model.reconstruct(x), projected if feature_map is None else feature_map.inverse(projected), atol=1e-12
+    )
     (entry,) = ledger.entries
     assert (entry.label, entry.noise_multiplier, entry.sample_rate) == ("DP-PCA", 2.0, 1.0)
 
 
-@pytest.mark.parametrize("front", [None, LowFrequencies(6, 20, 0.5)], ids=["none", "low frequencies"])
-def test_a_solved_output_layer_sees_what_a_linear_code_cannot(front):
-    x = curved_rows(1500) - (0.5 if front is None else 0.0)
-    curved = choices(front, code=2, features=100, norm=0.5, threshold=10.0)
+@pytest.mark.parametrize("feature_map", [None, LowFrequencies(6, 20, 0.5)], ids=["none", "low frequencies"])
+def test_a_solved_output_layer_sees_what_a_linear_code_cannot(feature_map):
+    x = curved_rows(1500) - (0.5 if feature_map is None else 0.0)
+    curved = choices(feature_map, code=2, features=100, norm=0.5, threshold=10.0)
 
     def error(c):
         return float((c.fit(x, 0.0, SOURCE, Ledger()).reconstruct(x) - x).square().sum(dim=1).mean())
@@ -195,7 +205,10 @@ def test_bad_rows_spend_nothing(c, x, sigma, message):
         ({"norm": math.inf}, "norm=inf"),
         ({"threshold": -1.0}, "threshold=-1.0"),
         ({"ridge": 0.0}, "ridge=0.0"),
-        ({"front": Ball(torch.zeros(36), 1.0)}, "front=Ball.*must find its way back: give a front with an inverse"),
+        (
+            {"feature_map": Ball(torch.zeros(36), 1.0)},
+            "feature_map=Ball.*must find its way back: give a feature map with an inverse",
+        ),
     ],
 )
 def test_bad_choices_are_named(changes, message):

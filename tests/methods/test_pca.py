@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 
 from dpmac.checks import ArgumentError
 from dpmac.methods import DPPCA, ReleasedPCA
-from dpmac.nets.fronts import LowFrequencies, ToRange
+from dpmac.nets.feature_maps import LowFrequencies, ToRange
 from dpmac.privacy import Ledger, Plan, PrivateRows
 from dpmac.randomness import SeededNoise, SystemNoise
 
@@ -258,24 +258,24 @@ def test_all_components_give_back_rows_in_the_ball():
 
 
 @pytest.mark.parametrize("normalise", [False, True])
-def test_its_front_is_the_map_from_raw_rows_to_codes(normalise):
+def test_its_feature_map_is_the_map_from_raw_rows_to_codes(normalise):
     """And with a length, the same codes put on a sphere: for a model that takes private rows inside the release."""
     released = fit(DPPCA(3, 0.1, 0.2, 1.0, normalise))
     moved = ROWS - 0.2
     norms = moved.norm(dim=1, keepdim=True)
     codes = moved / (norms if normalise else norms.clamp(min=1.0)) @ released.components.T
-    assert torch.allclose(released.front()(ROWS), codes, atol=2e-5)
-    assert torch.equal(released.front()(ROWS), released.transform(ROWS))
-    assert released.front().shape_after((6,)) == (3,)
-    long = released.front(length=7.0)(ROWS)
+    assert torch.allclose(released.feature_map()(ROWS), codes, atol=2e-5)
+    assert torch.equal(released.feature_map()(ROWS), released.transform(ROWS))
+    assert released.feature_map().shape_after((6,)) == (3,)
+    long = released.feature_map(length=7.0)(ROWS)
     assert torch.allclose(long, 7.0 * codes / codes.norm(dim=1, keepdim=True), atol=1e-9)
 
 
-def test_a_table_behind_a_front_gives_the_components_of_what_comes_through_it():
-    front = LowFrequencies(3, 4, 0.25)
+def test_a_table_behind_a_feature_map_gives_the_components_of_what_comes_through_it():
+    feature_map = LowFrequencies(3, 4, 0.25)
     images = DRAW.spawn("images").normal((30, 9))
-    ours = fit(DPPCA(2, 0.0), PrivateRows(images).behind(front))
-    theirs = fit(DPPCA(2, 0.0), front(images))
+    ours = fit(DPPCA(2, 0.0), PrivateRows(images).behind(feature_map))
+    theirs = fit(DPPCA(2, 0.0), feature_map(images))
     assert ours.components.shape == (2, 4)
     assert torch.allclose(ours.moment, theirs.moment, atol=1e-12)
     clipped = fit(DPPCA(2, 0.0), PrivateRows(1e6 * ROWS).behind(ToRange(-1.0, 1.0)))

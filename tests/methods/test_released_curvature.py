@@ -8,7 +8,7 @@ import torch
 
 from dpmac.checks import ArgumentError
 from dpmac.methods import ClosedForm
-from dpmac.nets.fronts import Affine
+from dpmac.nets.feature_maps import Affine
 from dpmac.privacy import Ledger, epsilon_of
 from dpmac.randomness import SeededNoise
 
@@ -21,7 +21,7 @@ CENTRE = ROWS.mean(0)
 
 
 def choices(**more):
-    usual = {"front": Affine(CENTRE), "code": 1, "features": 30, "bandwidth": 0.7, "norm": 2.0, "ridge": 0.5}
+    usual = {"feature_map": Affine(CENTRE), "code": 1, "features": 30, "bandwidth": 0.7, "norm": 2.0, "ridge": 0.5}
     usual |= {"threshold": None, "curvature": "released", "normalise": False}
     return ClosedForm(**{**usual, **more})
 

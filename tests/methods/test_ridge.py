@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from dpmac.checks import ArgumentError
-from dpmac.kernels.chunks import SINGLE_ROOM
+from dpmac.kernels.chunks import SINGLE_MARGIN
 from dpmac.methods import linear_classifier
-from dpmac.nets.fronts import Projection, ToRange
+from dpmac.nets.feature_maps import Projection, ToRange
 from dpmac.nets.layers import with_one
 from dpmac.privacy import Ledger, PrivateRows
 from dpmac.privacy.parts import SLACK
@@ -47,18 +47,20 @@ def test_without_noise_it_is_ridge_regression(ridge):
     assert found.shape == (3, 7)
     assert torch.allclose(found, wanted, atol=1e-9)
     assert torch.equal(fit(PrivateRows(X, Y), None, ridge=ridge), found)
-    assert torch.allclose(fit(X.float(), Y.float(), ridge=ridge), wanted, atol=SINGLE_ROOM)  # of each clipped share
+    assert torch.allclose(fit(X.float(), Y.float(), ridge=ridge), wanted, atol=SINGLE_MARGIN)  # of each clipped share
 
 
 @pytest.mark.parametrize(
-    "front", [ToRange(-1.0, 1.0), Projection(torch.eye(6)[:4], torch.full((6,), 0.1), 0.5, length=1.5)], ids=["a", "b"]
+    "feature_map",
+    [ToRange(-1.0, 1.0), Projection(torch.eye(6)[:4], torch.full((6,), 0.1), 0.5, length=1.5)],
+    ids=["a", "b"],
 )
-def test_raw_rows_go_through_the_front_on_the_private_way(front):
+def test_raw_rows_go_through_the_feature_map_on_the_private_way(feature_map):
     raw = 3 * X
     for table in ((raw, Y), (PrivateRows(raw, Y), None), (raw.float(), Y)):
-        found = fit(*table, front=front)
-        assert torch.allclose(found, ridge_by_hand(front(raw), Y, 0.5), atol=1e-4)
-    scores = with_one(front(raw)) @ fit(raw, front=front).T
+        found = fit(*table, feature_map=feature_map)
+        assert torch.allclose(found, ridge_by_hand(feature_map(raw), Y, 0.5), atol=1e-4)
+    scores = with_one(feature_map(raw)) @ fit(raw, feature_map=feature_map).T
     assert scores.shape == (300, 3)
 
 

@@ -13,8 +13,8 @@ from safetensors import safe_open
 
 from dpmac import DPMACPCA, DenseNetwork, DPMACAutoencoder, Network
 from dpmac.methods.pca import ReleasedPCA
+from dpmac.nets.feature_maps import ToRange, load_feature_map, save_feature_map
 from dpmac.nets.files import read_tensors, write_tensors
-from dpmac.nets.fronts import ToRange, load_front, save_front
 from dpmac.randomness import SeededNoise
 from dpmac.saving.closed_form import load_closed_form, save_closed_form
 
@@ -24,9 +24,9 @@ def network(path):
     return Network.load
 
 
-def front(path):
-    save_front(ToRange(torch.zeros(2), torch.ones(2)), path)
-    return load_front
+def feature_map(path):
+    save_feature_map(ToRange(torch.zeros(2), torch.ones(2)), path)
+    return load_feature_map
 
 
 def components(path):
@@ -41,7 +41,7 @@ def closed_form(path):
 
 
 @pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")
-@pytest.mark.parametrize("kind", [network, front, components, closed_form])
+@pytest.mark.parametrize("kind", [network, feature_map, components, closed_form])
 def test_a_header_with_any_value_of_another_kind(kind, tmp_path):
     path = tmp_path / "x.safetensors"
     load = kind(path)

@@ -13,7 +13,7 @@ from dpmac.checks import ArgumentError
 from dpmac.planning import calibration
 from dpmac.planning.calibration import calibrate
 from dpmac.privacy import Mechanism, epsilon_of
-from dpmac.privacy.accounting import MIN_MULTIPLIER, ROUNDOFF, trusted, with_room
+from dpmac.privacy.accounting import MIN_MULTIPLIER, ROUNDOFF, trusted, with_overflow
 
 
 def test_the_multipliers_that_are_named_are_taken_and_cost_what_they_should():
@@ -45,12 +45,12 @@ def test_rdp_stands_in_where_more_than_a_tenth_of_delta_would_be_set_aside():
 
 def test_only_samples_that_may_find_no_room_count_twice():
     crowded, roomy = Mechanism(1.0, 0.1, 10, overflow=0.01), Mechanism(3.0, 0.2, 5)
-    assert with_room([crowded, roomy], 1e-5) == [([Mechanism(0.5, 0.1, 10), roomy], 1e-5)]
+    assert with_overflow([crowded, roomy], 1e-5) == [([Mechanism(0.5, 0.1, 10), roomy], 1e-5)]
 
 
 def test_half_of_a_multiplier_counts_down_to_the_least_that_there_is():
     for sigma, half in ((2 * MIN_MULTIPLIER, MIN_MULTIPLIER), (0.0199, 0.0)):
-        (((m,), _),) = with_room([Mechanism(sigma, 0.1, 10, overflow=0.01)], 1e-5)
+        (((m,), _),) = with_overflow([Mechanism(sigma, 0.1, 10, overflow=0.01)], 1e-5)
         assert m.noise_multiplier == half
 
 

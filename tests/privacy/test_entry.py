@@ -8,7 +8,7 @@ import pytest
 
 from dpmac.extensions.entries import from_dict, to_dict
 from dpmac.privacy.entry import Entry
-from dpmac.privacy.sampling import NO_ROOM
+from dpmac.privacy.sampling import MIN_OVERFLOW
 
 LINE = to_dict(Entry("step", 1.5, 0.1, scales={"w": 0.5, "unbounded": math.inf}, overflow=2.0**-30))
 FROM_0_1 = ("label", "noise_multiplier", "sample_rate", "seeded", "scales")
@@ -70,7 +70,7 @@ def test_numbers_that_no_release_has_are_refused_when_they_are_read(impossible):
 
 
 def test_a_line_of_version_0_1_is_read_with_the_room_that_it_had():
-    for rate, overflow in ((1.0, 0.0), (0.5, NO_ROOM)):
+    for rate, overflow in ((1.0, 0.0), (0.5, MIN_OVERFLOW)):
         old = {key: LINE[key] for key in FROM_0_1} | {"sample_rate": rate}
         found = from_dict(old)
         assert found == Entry("step", 1.5, rate, scales={"w": 0.5, "unbounded": math.inf}, overflow=overflow)

@@ -8,7 +8,7 @@ import torch
 from doorway import ONE, go
 from dpmac.kernels.recording import WARM, Recording
 from dpmac.privacy import DensePart, Ledger
-from dpmac.privacy.door import BrokenPromiseError
+from dpmac.privacy.gaussian_release import BrokenPromiseError
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from doorway import ask
 from dpmac.checks import ArgumentError
 from dpmac.kernels import padding
-from dpmac.privacy import DensePart, Partition, PrivateRows, door
+from dpmac.privacy import DensePart, Partition, PrivateRows, gaussian_release
 from dpmac.privacy.noise import EXACT, MOST, Grid, perturbed
 from dpmac.randomness import SeededNoise, SystemNoise
 
@@ -27,7 +27,7 @@ def of(*shapes, scales=None):
 
 @given(
     sigma=st.floats(1e-4, 1e6),
-    rows=st.integers(1, door.MAX_ROWS),
+    rows=st.integers(1, gaussian_release.MAX_ROWS),
     size=st.integers(1, 10**7),
     scale=st.floats(1e-30, 1e30),
 )
@@ -46,7 +46,7 @@ def test_the_largest_sum_there_can_be_is_a_whole_number_that_doubles_add_exactly
 
 def test_many_rows_make_the_grid_coarser_and_never_the_noise_smaller():
     parts = of((1000,))
-    grids = [Grid.of(0.7, parts, rows) for rows in (1, 4_000_000, 20_000_000, door.MAX_ROWS)]
+    grids = [Grid.of(0.7, parts, rows) for rows in (1, 4_000_000, 20_000_000, gaussian_release.MAX_ROWS)]
     assert [grid.bits for grid in grids] == sorted((grid.bits for grid in grids), reverse=True)
     for grid in grids:
         assert grid.step * 2**grid.bits >= 0.7 * (1 + grid.step * math.sqrt(1000))
@@ -80,7 +80,7 @@ def test_sums_over_many_blocks_do_not_depend_on_their_order(monkeypatch):
 def test_one_row_moves_the_sum_on_the_grid_by_one_rounding_however_many_blocks_there_are(monkeypatch):
     """The other blocks' sums are rounded too, and the same whoever stands beside them."""
     monkeypatch.setattr(padding, "MAX_BLOCK", 32)
-    monkeypatch.setattr(door, "perturbed", lambda sums, *_: {"p0": sums[0]})
+    monkeypatch.setattr(gaussian_release, "perturbed", lambda sums, *_: {"p0": sums[0]})
     x = SeededNoise(2).normal((2000, 50))
     x = x / torch.linalg.vector_norm(x, dim=1, keepdim=True) * 0.999
     table = PrivateRows(x)

@@ -16,7 +16,7 @@ from dp_accounting import gaussian_mechanism, pld, rdp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpmac.kernels.losses import gaussian_epsilon, interval, one_gaussian
+from dpmac.kernels.loss_distributions import gaussian_epsilon, interval, one_gaussian
 from dpmac.planning.calibration import calibrate
 from dpmac.privacy import Mechanism, epsilon_of
 from dpmac.privacy.accounting import ROUNDOFF, event_of, merged, trusted

@@ -19,19 +19,19 @@ from doorway import blocks_of, capacity
 from dpmac.checks import ArgumentError
 from dpmac.extensions.entries import from_dict, to_dict
 from dpmac.kernels.dense import DensePart
-from dpmac.kernels.padding import room_for
+from dpmac.kernels.padding import capacity_for
 from dpmac.privacy import Ledger, Mechanism, Plan, PoissonSampler, PrivateRows, release
-from dpmac.privacy.accounting import epsilon_of, with_room
+from dpmac.privacy.accounting import epsilon_of, with_overflow
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.query import Query
-from dpmac.privacy.sampling import NO_ROOM, Batch
+from dpmac.privacy.sampling import MIN_OVERFLOW, Batch
 from dpmac.randomness import SeededNoise, SystemNoise
 
 # --- the room -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("overflow", [NO_ROOM, 2.0**-36])
+@pytest.mark.parametrize("overflow", [MIN_OVERFLOW, 2.0**-36])
 @pytest.mark.parametrize(("n", "rate"), [(1, 1e-6), (50, 0.9), (1000, 0.02), (100_000, 0.01), (60_000, 0.13), (7, 1.0)])
 def test_the_room_is_public_and_seldom_too_small(n, rate, overflow):
     sampler = PoissonSampler(n, rate, SeededNoise(0), overflow)
@@ -51,7 +51,7 @@ def test_how_many_blocks_a_sample_is_spent_in_does_not_follow_from_its_rows():
     for drawn in (0, 1, 90, 150):
         batch = rows.sample(sampler)
         batch._places = torch.arange(drawn)
-        (room,) = batch.rooms(0.0)
+        (room,) = batch.paddings(0.0)
         spots.add(tuple(at.shape for _, at in batch.spend(room, 32, SeededNoise(1))))
     assert len(spots) == 1
 
@@ -62,7 +62,7 @@ def test_how_many_blocks_a_sample_is_spent_in_does_not_follow_from_its_rows():
 @example(300, 0.85, 36)
 def test_the_room_is_enough_by_another_way_to_the_tail(n, rate, bits):
     """The tail's first term, by logarithms of factorials, times the geometric series that is above all its others."""
-    c, others = room_for(n, rate, 2.0**-bits), n - 1
+    c, others = capacity_for(n, rate, 2.0**-bits), n - 1
     if c == n:
         return
     first = math.lgamma(others + 1) - math.lgamma(c + 1) - math.lgamma(others - c + 1)
@@ -73,7 +73,7 @@ def test_the_room_is_enough_by_another_way_to_the_tail(n, rate, bits):
 
 
 def test_less_room_is_less_work():
-    assert room_for(60_000, 1 / 60, 2.0**-41) <= 1248 < 1300 < room_for(60_000, 1 / 60, NO_ROOM)
+    assert capacity_for(60_000, 1 / 60, 2.0**-41) <= 1248 < 1300 < capacity_for(60_000, 1 / 60, MIN_OVERFLOW)
     plan = Plan(60_000, 1000, 1000, 1.0, 1e-5)
     assert plan.overflow == 2.0**-41
     assert plan.steps * plan.overflow <= 5e-5 * plan.delta < 2 * plan.steps * plan.overflow
@@ -145,7 +145,7 @@ def theirs(n: int, rate: float, room: int, sigma: float, steps: int, delta: floa
     ],
 )
 def test_the_figure_is_above_dp_accountings_for_truncated_samples(n, rate, sigma, steps, bits):
-    room = room_for(n, rate, 2.0**-bits)
+    room = capacity_for(n, rate, 2.0**-bits)
     ours = epsilon_of([Mechanism(sigma, rate, steps, overflow=2.0**-bits)], 1e-6)
     exact = theirs(n, rate, room, sigma, steps, 1e-6)
     assert ours >= exact * (1 - 1e-9)
@@ -175,7 +175,7 @@ def test_the_chance_is_set_aside_by_either_accountant(accountant):
 def test_what_is_accounted_for_has_room_and_never_more_than_the_delta(parts, delta):
     mechanisms = [Mechanism(s, 0.1, count, overflow=2.0**-bits) for s, count, bits in parts]
     chance = sum(m.count * m.overflow for m in mechanisms)
-    for roomy, left in with_room(mechanisms, delta):
+    for roomy, left in with_overflow(mechanisms, delta):
         assert all(m.overflow == 0 for m in roomy)
         if [m.noise_multiplier for m in roomy] == [m.noise_multiplier for m in mechanisms]:
             assert 0 < left <= delta - chance
@@ -199,17 +199,17 @@ def test_the_ledger_says_what_the_sampler_did(tmp_path):
 
     query = Query("sum", (Partition("sum", (1,), scale=1.0),), ask)
     table, ledger = PrivateRows(torch.full((200, 1), 0.5)), Ledger(tmp_path / "ledger.jsonl")
-    for overflow in (2.0**-30, NO_ROOM):
+    for overflow in (2.0**-30, MIN_OVERFLOW):
         batch = table.sample(PoissonSampler(200, 0.2, SystemNoise(), overflow))
         release(batch, query, noise_multiplier=1.0, source=SystemNoise(), ledger=ledger)
     release(table.everything(), query, noise_multiplier=1.0, source=SystemNoise(), ledger=ledger)
-    assert [e.overflow for e in ledger.entries] == [2.0**-30, NO_ROOM, 0.0]
+    assert [e.overflow for e in ledger.entries] == [2.0**-30, MIN_OVERFLOW, 0.0]
     assert Ledger.load(tmp_path / "ledger.jsonl").entries == ledger.entries
     assert "at most once in 1.1e+09" in str(ledger.statement(1e-5))
 
 
 def test_lines_of_older_versions_had_room_for_all_but_one_sample_in_2_to_the_80():
-    for rate, overflow in ((0.1, NO_ROOM), (1.0, 0.0)):
+    for rate, overflow in ((0.1, MIN_OVERFLOW), (1.0, 0.0)):
         old = to_dict(Entry("training step", 1.0, rate, False, {"layer 1": 1.0}))
         del old["overflow"]
         assert from_dict(json.loads(json.dumps(old))).overflow == overflow

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError, PrivacyWarning
-from dpmac.kernels.losses import DEFAULT_INTERVAL, interval
+from dpmac.kernels.loss_distributions import DEFAULT_INTERVAL, interval
 from dpmac.privacy import Mechanism, Plan, epsilon_of
-from dpmac.privacy.accounting import trusted, with_room
+from dpmac.privacy.accounting import trusted, with_overflow
 from dpmac.randomness import SeededNoise
 
 TINY = 1e-12  # after some releases the figure is RDP's then, which is quick
@@ -59,13 +59,15 @@ def test_the_papers_settings_to_one_percent(plan, expected):
 )
 def test_plans_agree_with_dp_accounting_called_directly(plan):
     args = (plan.sample_rate, plan.noise_multiplier, plan.steps, [m.noise_multiplier for m in plan.before])
-    kind, asked = trusted(*with_room(plan.mechanisms(), plan.delta)[0])
+    kind, asked = trusted(*with_overflow(plan.mechanisms(), plan.delta)[0])
     assert kind == "pld"
     theirs = direct(*args)
     wider = interval(plan.mechanisms()) > DEFAULT_INTERVAL
     assert plan.epsilon("pld") == pytest.approx(theirs.get_epsilon(asked), rel=2e-4 if wider else 1e-9)
     assert theirs.get_epsilon(1e-5) <= plan.epsilon("pld")  # a little of delta is set aside
-    moments = direct(*args, accountant=rdp.RdpAccountant).get_epsilon(with_room(plan.mechanisms(), plan.delta)[0][1])
+    moments = direct(*args, accountant=rdp.RdpAccountant).get_epsilon(
+        with_overflow(plan.mechanisms(), plan.delta)[0][1]
+    )
     assert plan.epsilon("rdp") == pytest.approx(moments, rel=1e-9)
     assert plan.epsilon("pld") < plan.epsilon("rdp")
 

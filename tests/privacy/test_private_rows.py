@@ -1,4 +1,4 @@
-"""Neighbouring tables: one row deleted, its place blank, and nothing else moves, behind a front or not."""
+"""Neighbouring tables: one row deleted, its place blank, and nothing else moves, behind a feature map or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpmac.privacy import DensePart, Partition, PoissonSampler, PrivateRows
 from dpmac.randomness import SeededNoise
 
 N, WIDTH = 150, 37
-MIXING = SeededNoise(0, "/front").normal((WIDTH, 5)).float()
+MIXING = SeededNoise(0, "/feature map").normal((WIDTH, 5)).float()
 
 
 def table(n=N):
@@ -25,7 +25,7 @@ def table(n=N):
     return PrivateRows(draw.normal((n, WIDTH)).float(), torch.arange(1, n + 1))
 
 
-def front(rows):
+def feature_map(rows):
     """A kernel that rounds by shape and by spot, only grossly so; and zeros do not stay zeros."""
     return (rows @ MIXING).double() + len(rows) + torch.arange(len(rows))[:, None] / 7
 
@@ -43,10 +43,10 @@ def blocks(rows, rate, size=64, seed=3):
     "map_of",
     [
         lambda rows, gone: (rows, rows.without(gone)),
-        lambda rows, gone: (rows.behind(front), rows.without(gone).behind(front)),
-        lambda rows, gone: (rows.behind(front), rows.behind(front).without(gone)),
-        lambda rows, gone: (rows.without(0).behind(front), rows.without(0).without(gone).behind(front)),
-        lambda rows, gone: (rows.without(0).behind(front), rows.without(gone).behind(front).without(0)),
+        lambda rows, gone: (rows.behind(feature_map), rows.without(gone).behind(feature_map)),
+        lambda rows, gone: (rows.behind(feature_map), rows.behind(feature_map).without(gone)),
+        lambda rows, gone: (rows.without(0).behind(feature_map), rows.without(0).without(gone).behind(feature_map)),
+        lambda rows, gone: (rows.without(0).behind(feature_map), rows.without(gone).behind(feature_map).without(0)),
     ],
     ids=["bare", "behind", "behind, then without", "one blank already", "the other blank later"],
 )
@@ -83,7 +83,7 @@ def test_the_deleted_row_is_nowhere_and_everything_public_stays():
     with pytest.raises(ArgumentError, match="place=7: it is blank already"):
         fewer.without(7)
     with pytest.raises(ArgumentError, match="place=7: it is blank already"):
-        fewer.behind(front).without(7)
+        fewer.behind(feature_map).without(7)
 
 
 def test_behind_computes_once_in_blocks_of_a_public_shape_and_keeps_the_targets():
@@ -91,16 +91,16 @@ def test_behind_computes_once_in_blocks_of_a_public_shape_and_keeps_the_targets(
 
     def listening(rows):
         seen.append(rows.clone())
-        return front(rows)
+        return feature_map(rows)
 
     for n in (40, 5000):  # one block, and two
         seen.clear()
         rows = table(n).without(3)
         through = rows.behind(listening)
         size = block_size(n, None)
-        seen[:] = [block for block in seen if len(block) != ROWS]  # made-up rows, which a front is tried on first
+        seen[:] = [block for block in seen if len(block) != ROWS]  # made-up rows, which a feature map is tried on first
         assert [len(block) for block in seen] == [size] * math.ceil(n / size)
-        whole, computed = torch.cat(seen), torch.cat([front(block) for block in seen])
+        whole, computed = torch.cat(seen), torch.cat([feature_map(block) for block in seen])
         assert not whole[3].any()  # the blank place, as the filling at the end
         assert not whole[n:].any()
         assert (through.n, through.shapes) == (n, [(5,), ()])
@@ -111,15 +111,15 @@ def test_behind_computes_once_in_blocks_of_a_public_shape_and_keeps_the_targets(
         assert y[order].tolist() == [i for i in range(1, n + 1) if i != 4]
         assert torch.equal(x[order], computed[y[order] - 1])
         assert torch.equal(whole[y[order] - 1], table(n)._columns[0][y[order] - 1])
-        for (block, targets), real in found:  # a blank place is zero, not the front of zeros
+        for (block, targets), real in found:  # a blank place is zero, not the feature map of zeros
             assert not block[~real].any()
             assert not targets[~real].any()
     tracked = torch.ones(3, WIDTH, requires_grad=True)
-    ((x,), _), *_ = blocks(PrivateRows(tracked).behind(front), 1.0)
+    ((x,), _), *_ = blocks(PrivateRows(tracked).behind(feature_map), 1.0)
     assert not x.requires_grad
 
 
-@pytest.mark.parametrize("map_of", [lambda rows: rows, lambda rows: rows.behind(front)], ids=["bare", "behind"])
+@pytest.mark.parametrize("map_of", [lambda rows: rows, lambda rows: rows.behind(feature_map)], ids=["bare", "behind"])
 def test_a_table_of_blank_places_gives_pure_noise(map_of):
     rows = table(5)
     for place in (4, 0, 2, 1, 3):

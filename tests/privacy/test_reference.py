@@ -12,7 +12,7 @@ import torch
 
 from askers import ASKERS, Asked
 from dpmac.kernels.dense import DensePart
-from dpmac.privacy import Ledger, Partition, PoissonSampler, PrivateRows, Query, door, reference, release
+from dpmac.privacy import Ledger, Partition, PoissonSampler, PrivateRows, Query, gaussian_release, reference, release
 from dpmac.privacy.noise import Grid
 from dpmac.randomness import SeededNoise
 
@@ -130,8 +130,8 @@ def halved(true):
 
 
 BROKEN = {
-    "the package's sums are smaller": (door.Asked, "sums", less),
-    "the package halves its sums": (door, "perturbed", halved),
+    "the package's sums are smaller": (gaussian_release.Asked, "sums", less),
+    "the package halves its sums": (gaussian_release, "perturbed", halved),
     "the reference rounds to another grid": (
         reference,
         "whole_steps",

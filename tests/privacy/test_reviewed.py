@@ -19,7 +19,7 @@ from dpmac.mac import FixedPrediction
 from dpmac.methods import DPPCA, ClosedForm, DPMean, NormHistogram
 from dpmac.nets import DenseNetwork, loss
 from dpmac.privacy import Ledger, OuterPart, Partition, PerLayerClip, Plan, PrivateRows, Query, release
-from dpmac.privacy.door import BrokenPromiseError
+from dpmac.privacy.gaussian_release import BrokenPromiseError
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.tables import Number, Schema, TableEncoder
 from dpmac.training import Trainer
@@ -30,52 +30,63 @@ Y = torch.eye(2)[(SeededNoise(2).uniform(200) * 2).long()]
 
 
 @pytest.fixture(scope="module")
-def front_and_ledger():
+def feature_map_and_ledger():
     ledger = Ledger()
-    return DPPCA(3, 0.3).fit(X, SystemNoise(), ledger).front(), ledger
+    return DPPCA(3, 0.3).fit(X, SystemNoise(), ledger).feature_map(), ledger
 
 
 @pytest.mark.parametrize("person", [False, True])
-def test_rows_behind_a_released_front_remember_it(front_and_ledger, person):
-    front, ledger = front_and_ledger
+def test_rows_behind_a_released_feature_map_remember_it(feature_map_and_ledger, person):
+    feature_map, ledger = feature_map_and_ledger
     table = PrivateRows(X, groups=torch.arange(200) // 2 if person else None)
-    for behind in (table.behind(front), table.behind(functools.partial(front)), table.behind(lambda rows: front(rows))):
+    for behind in (
+        table.behind(feature_map),
+        table.behind(functools.partial(feature_map)),
+        table.behind(lambda rows: feature_map(rows)),
+    ):
         for moved in (behind, behind.to(torch.device("cpu")), behind.without(0)):
             fresh = Ledger()
             with pytest.raises(ArgumentError, match="private rows have shaped it"):
                 DPMean(5.0).fit(moved, SystemNoise(), fresh)
             assert len(fresh) == 0
     if not person:  # the ledger of the components is one of rows
-        DPMean(5.0).fit(table.behind(front), SystemNoise(), ledger)
+        DPMean(5.0).fit(table.behind(feature_map), SystemNoise(), ledger)
 
 
-def test_a_trainer_sees_what_its_table_is_behind(front_and_ledger):
-    front, _ = front_and_ledger
+def test_a_trainer_sees_what_its_table_is_behind(feature_map_and_ledger):
+    feature_map, _ = feature_map_and_ledger
     network, ledger = DenseNetwork((3, 2), "relu", source=SeededNoise(1)), Ledger()
     with pytest.raises(ArgumentError, match="private rows have shaped it"):
         Trainer(network, loss("softmax"), Plan(200, 50, 5, 1.0, 1e-4)).fit(
-            PrivateRows(X, Y).behind(front), ledger=ledger
+            PrivateRows(X, Y).behind(feature_map), ledger=ledger
         )
     assert len(ledger) == 0
 
 
-def test_an_origin_is_found_wherever_python_can_look(front_and_ledger):
-    front, _ = front_and_ledger
+def test_an_origin_is_found_wherever_python_can_look(feature_map_and_ledger):
+    feature_map, _ = feature_map_and_ledger
 
     class Own:
         def __init__(self) -> None:
-            self.kept = {"here": [front]}
+            self.kept = {"here": [feature_map]}
 
         def method(self, x: Any) -> Any:
             return self.kept["here"][0](x)
 
-    def default(x: Any, used: Any = front) -> Any:
+    def default(x: Any, used: Any = feature_map) -> Any:
         return used(x)
 
     own = Own()
     own.itself = own  # type: ignore[attr-defined]
-    for hidden in (own, own.method, default, lambda x: front(x), functools.partial(Own.method, own), [(front,)]):
-        assert origin_of(hidden) == front.origin
+    for hidden in (
+        own,
+        own.method,
+        default,
+        lambda x: feature_map(x),
+        functools.partial(Own.method, own),
+        [(feature_map,)],
+    ):
+        assert origin_of(hidden) == feature_map.origin
     assert origin_of(lambda x: x, 3, "text", None, torch.ones(3), Ledger()) == Origin()
 
 

@@ -18,7 +18,7 @@ from scipy import stats
 from doorway import blocks_of
 from dpmac.checks import ArgumentError
 from dpmac.kernels.chunks import CHUNK
-from dpmac.kernels.padding import Room, block_size
+from dpmac.kernels.padding import Padding, block_size
 from dpmac.privacy import PoissonSampler, PrivateRows, sampling
 from dpmac.randomness import SeededNoise, SystemNoise
 
@@ -93,9 +93,9 @@ def test_bad_rates_are_named(rate):
 def test_a_batch_is_spent_once_and_hides_its_size():
     rows = PrivateRows(torch.arange(10.0)[:, None])
     batch = rows.sample(PoissonSampler(10, 0.5, SeededNoise(0)))
-    list(batch.spend(Room(10), 4, SeededNoise(1)))
+    list(batch.spend(Padding(10), 4, SeededNoise(1)))
     with pytest.raises(RuntimeError, match="already released"):
-        batch.spend(Room(10), 4, SeededNoise(1))
+        batch.spend(Padding(10), 4, SeededNoise(1))
     with pytest.raises(TypeError):
         len(batch)
     assert batch.sample_rate == 0.5

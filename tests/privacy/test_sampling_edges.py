@@ -15,8 +15,8 @@ from doorway import ONE, ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
 from dpmac.extensions.entries import from_dict, to_dict
 from dpmac.kernels.chunks import CHUNK
-from dpmac.kernels.padding import MAX_BLOCK, USUAL_BLOCK, Room, block_size
-from dpmac.privacy import PoissonSampler, PrivateRows, door
+from dpmac.kernels.padding import DEFAULT_BLOCK, MAX_BLOCK, Padding, block_size
+from dpmac.privacy import PoissonSampler, PrivateRows, gaussian_release
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.parts import KEPT
 from dpmac.privacy.sampling import Batch
@@ -31,7 +31,7 @@ TOGETHER = (1, 2, 4, 32, 256)
 def check_block_size(capacity, micro, together):
     """As few blocks as the micro-batch allows, of the least size that is a multiple, or in chunks of one length."""
     multiple = max(32, together)
-    most = min(multiple * math.ceil((USUAL_BLOCK if micro is None else micro) / multiple), MAX_BLOCK)
+    most = min(multiple * math.ceil((DEFAULT_BLOCK if micro is None else micro) / multiple), MAX_BLOCK)
     size = block_size(capacity, micro, together)
     assert size <= most <= MAX_BLOCK
     assert math.ceil(capacity / size) == math.ceil(capacity / most)
@@ -65,13 +65,13 @@ def test_no_block_is_longer_than_the_longest_whose_sums_have_room_to_round():
 def test_processes_expect_of_each_other_at_least_as_many_rows_as_there_are_spots(together):
     """However another process divides its sample into blocks: true sums of more rows would be taken for a lie."""
     table = PrivateRows(torch.zeros(3, 1), groups=[1, 2, 3], max_rows=together)
-    rooms = [Room(most) for most in (1, 2, 31, 33, 65, 1000, 4609)]
-    limits = table.everything().most_rows(rooms)
-    for room, limit in zip(rooms, limits, strict=True):
+    paddings = [Padding(most) for most in (1, 2, 31, 33, 65, 1000, 4609)]
+    limits = table.everything().most_rows(paddings)
+    for room, limit in zip(paddings, limits, strict=True):
         capacity = together * room.most
         sizes = [block_size(capacity, micro, together) for micro in (None, 1, 100, MAX_BLOCK)]
         assert limit >= max(size * math.ceil(capacity / size) for size in sizes)
-    assert table.everything().most_rows([Room(7)]) == [7 * together]
+    assert table.everything().most_rows([Padding(7)]) == [7 * together]
 
 
 def test_a_table_of_one_row_is_one_block():
@@ -82,7 +82,7 @@ def test_a_table_of_one_row_is_one_block():
 # --- what is counted and spent ----------------------------------------------------------------------------------------
 
 
-class Heard(Room):
+class Heard(Padding):
     """A room with a count, which writes down what was counted."""
 
     def spots(self, count, source):
@@ -131,7 +131,7 @@ def test_a_person_with_fewer_rows_than_spots_is_counted_and_spent(max_rows):
 def test_without_a_count_there_are_as_many_spots_as_the_public_room_has():
     for max_rows, together in ((1, 1), (3, 4)):
         batch = PrivateRows(torch.zeros(9, 1), groups=range(9), max_rows=max_rows).everything()
-        spots = [at.numel() for _, at in batch.spend(Room(9), None, SystemNoise())]
+        spots = [at.numel() for _, at in batch.spend(Padding(9), None, SystemNoise())]
         assert capacity(batch) == 9 * together
         assert sum(spots) == block_size(9 * together, None, together)
 
@@ -139,9 +139,9 @@ def test_without_a_count_there_are_as_many_spots_as_the_public_room_has():
 def test_rows_of_persons_count_towards_the_most_that_a_release_may_sum(monkeypatch):
     """What is added up are the rows at their spots: four for each of three persons."""
     table = PrivateRows(torch.zeros(3, 1), groups=[1, 2, 3], max_rows=3)
-    monkeypatch.setattr(door, "MAX_ROWS", 12)
+    monkeypatch.setattr(gaussian_release, "MAX_ROWS", 12)
     ask(ONE, rows=table)
-    monkeypatch.setattr(door, "MAX_ROWS", 11)
+    monkeypatch.setattr(gaussian_release, "MAX_ROWS", 11)
     with pytest.raises(ArgumentError, match="12 expected rows"):
         ask(ONE, rows=table)
 
@@ -171,20 +171,20 @@ def test_nothing_is_counted_on_a_gpu():
     """What is recorded there has one shape."""
     sampler = PoissonSampler(60_000, 1 / 60, SystemNoise(), 2.0**-41)
     stored = PrivateRows(Shelf(torch.zeros(60_000, 1)))
-    (here,), (there,) = (table.sample(sampler).rooms(1.0) for table in (stored, stored.to(torch.device("cuda"))))
+    (here,), (there,) = (table.sample(sampler).paddings(1.0) for table in (stored, stored.to(torch.device("cuda"))))
     assert here.deviation > 0
     assert there.deviation == 0
 
 
-def test_a_front_is_applied_where_it_was_given_and_its_rows_go_to_the_tables_device():
+def test_a_feature_map_is_applied_where_it_was_given_and_its_rows_go_to_the_tables_device():
     seen = []
 
-    def front(rows):
+    def feature_map(rows):
         seen.append(rows.device.type)
         return rows + 1
 
     rows = torch.zeros(40, 2)
-    there = PrivateRows(Shelf(rows)).behind(front).to(torch.device("meta"))
+    there = PrivateRows(Shelf(rows)).behind(feature_map).to(torch.device("meta"))
     assert there.device == there.everything().device == torch.device("meta")
     seen.clear()
     (block,), _ = there.everything().take((rows,), torch.arange(32)[:, None])

@@ -102,8 +102,8 @@ def test_recipes_refuse_unknown_choices():
 
 
 def low_frequencies(count):
-    """The public basis of 8 x 8 images, as the front of a closed form applies it."""
-    return ClosedFormRecipe(frequencies=count, centre=0.0).method(8).front(torch.eye(64, dtype=torch.float64)).T
+    """The public basis of 8 x 8 images, as the feature map of a closed form applies it."""
+    return ClosedFormRecipe(frequencies=count, centre=0.0).method(8).feature_map(torch.eye(64, dtype=torch.float64)).T
 
 
 def curved_rows(n=1500):

@@ -22,7 +22,7 @@ import dpmac
 from dpmac import ArgumentError, DPMACClassifier
 from dpmac.limits import JSON_BYTES, LEDGER_BYTES, STACK, TENSOR_BYTES, TEXT
 from dpmac.nets import Network
-from dpmac.nets.fronts import LowFrequencies, load_front
+from dpmac.nets.feature_maps import LowFrequencies, load_feature_map
 from dpmac.saving.manifest import NAME, digest_of, sealed
 from dpmac.tables import Category, Number, Schema
 
@@ -201,13 +201,13 @@ def test_a_plan_has_steps_within_reason(copy_of):
         dpmac.load(folder)
 
 
-def test_a_front_of_cosines_is_no_larger_than_it_may_be(tmp_path):
+def test_a_feature_map_of_cosines_is_no_larger_than_it_may_be(tmp_path):
     path = tmp_path / "front.safetensors"
     arguments = {"side": {"plain": 10**6}, "count": {"plain": 10**6}, "centre": {"plain": 0.0}}
-    front = {"kind": "low-frequencies", "arguments": arguments}
-    header = {"format": "dpmac-front-1", "front": front}
+    feature_map = {"kind": "low-frequencies", "arguments": arguments}
+    header = {"format": "dpmac-front-1", "front": feature_map}
     path.write_bytes(save({"nothing": np.zeros(0)}, metadata={"dpmac": json.dumps(header)}))
-    assert "ArgumentError: side=1000000" in refusal(lambda: load_front(path))
+    assert "ArgumentError: side=1000000" in refusal(lambda: load_feature_map(path))
     for side, count in ((512, 129), (10, 101)):
         with pytest.raises(ArgumentError, match="count="):
             LowFrequencies(side, count)

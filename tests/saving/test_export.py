@@ -30,7 +30,7 @@ def expected(model, x):
         return [model.predict(x)]
     codes = model.transform(x)
     again = model._inputs_of(torch.from_numpy(codes)).cpu().numpy()
-    return [codes, again if isinstance(model.front_, TableEncoder) else model.inverse_transform(codes)]
+    return [codes, again if isinstance(model.feature_map_, TableEncoder) else model.inverse_transform(codes)]
 
 
 def as_arrays(found):
@@ -75,8 +75,8 @@ def test_an_onnx_graph_gives_the_inputs_of_every_kind_of_column(tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     encoder, rows = every_kind()
     found = torch.onnx.export(program_of(encoder, rows), dynamo=True, input_names=["rows"], verbose=False)
-    found.save(str(tmp_path / "front.onnx"))
-    session = runtime.InferenceSession(str(tmp_path / "front.onnx"))
+    found.save(str(tmp_path / "feature_map.onnx"))
+    session = runtime.InferenceSession(str(tmp_path / "feature_map.onnx"))
     np.testing.assert_allclose(session.run(None, {"rows": rows.numpy()})[0], encoder(rows).numpy(), atol=1e-12)
 
 

@@ -12,7 +12,7 @@ import dpmac
 from dpmac import ArgumentError
 from dpmac.cli.jobs import Job
 from dpmac.cli.scores import keep
-from dpmac.extensions.rollback_guard import witness_of
+from dpmac.extensions.rollback_guard import guard_file_of
 from dpmac.privacy import Entry, Ledger
 from dpmac.report.page import write_report
 from dpmac.saving import export_torch
@@ -73,7 +73,7 @@ def test_a_model_is_saved_beside_what_is_there(model, outside, tmp_path):
 def test_a_witness_is_written_through_no_link(hard, outside, tmp_path):
     ledger = Ledger(tmp_path / "book")
     ledger.append(Entry("mean", 2.0, 1.0))
-    place = witness_of(tmp_path / "book")
+    place = guard_file_of(tmp_path / "book")
     same = b"#" * place.stat().st_size  # of the length at which it is overwritten in place
     outside.write_bytes(same)
     place.unlink()
@@ -93,7 +93,7 @@ def test_a_ledger_that_its_user_reaches_by_a_link_goes_on_where_it_lies(tmp_path
     Ledger.load(tmp_path / "link").append(Entry("mean", 2.0, 1.0))
     assert (tmp_path / "link").is_symlink()
     assert len(Ledger.load(tmp_path / "book")) == 2
-    assert witness_of(tmp_path / "link") == tmp_path / "book.seen"
+    assert guard_file_of(tmp_path / "link") == tmp_path / "book.seen"
 
 
 def test_a_checkpoint_stays_in_its_folder(outside, tmp_path):

@@ -67,5 +67,5 @@ def test_dates_come_back_from_a_code_that_is_as_long_as_the_row():
     coder = DPMACPCA(2, schema=Schema(columns), epsilon=math.inf).fit(table)
     back = coder.inverse_transform(coder.transform(table))["seen"]
     assert np.abs(back - np.array(table["seen"], dtype="datetime64[D]")).max() <= np.timedelta64(1, "D")
-    maker = maker_for(coder, coder.front_.schema)
+    maker = maker_for(coder, coder.feature_map_.schema)
     assert way_back(coder, maker).kept["seen"] > 0.99

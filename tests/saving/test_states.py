@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 import dpmac
 from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, Machine
 from dpmac.checks import ArgumentError
-from dpmac.extensions.world import ALONE
+from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.limits import NUMBERS, STEPS
 from dpmac.privacy import Ledger, Mechanism, Origin, Plan, origin_of
 from dpmac.saving import states
@@ -31,19 +31,21 @@ def test_what_an_older_version_wrote_knows_the_folders_releases(name):
     assert known
     assert origin_of(model.pca_ if name == "components" else model.network_) == known
     assert not known.within(Ledger())
-    assert model.front_.origin == known  # ranges may have been estimated from the rows
+    assert model.feature_map_.origin == known  # ranges may have been estimated from the rows
 
 
-def test_of_a_folder_that_names_its_origins_a_public_front_stays_public_and_one_of_a_closed_form_does_not(tmp_path):
-    """What was released in closed form has a front within it, which may be taken out and used elsewhere."""
+def test_of_a_folder_that_names_its_origins_a_public_feature_map_stays_public_and_one_of_a_closed_form_does_not(
+    tmp_path,
+):
+    """What was released in closed form has a feature map within it, which may be taken out and used elsewhere."""
     public = {"epsilon": 2.0, "feature_range": (-1, 1)}
     for seed, kind in enumerate((DPMACPCA(1, **public), DPMACAutoencoder(method="closed-form", **public))):
         kind.fit(np.random.RandomState(seed).uniform(-1, 1, (20, 2))).save(tmp_path / str(seed))
         again = dpmac.load(tmp_path / str(seed))
         assert Origin.of(again.privacy_.ledger)
-        assert again.front_.origin == Origin()
-    assert again.autoencoder_.pca.origin == again.autoencoder_.choices.front.origin
-    assert again.autoencoder_.choices.front.origin == Origin.of(again.privacy_.ledger)
+        assert again.feature_map_.origin == Origin()
+    assert again.autoencoder_.pca.origin == again.autoencoder_.choices.feature_map.origin
+    assert again.autoencoder_.choices.feature_map.origin == Origin.of(again.privacy_.ledger)
 
 
 def ranged(low, high):
@@ -59,7 +61,7 @@ def test_a_range_has_a_length():
 
 def wide(width, **more):
     network = SimpleNamespace(sizes=(3 if isinstance(width, str) else width, 2))
-    return SimpleNamespace(n_features_in_=width, front_=None, network_=network, **more)
+    return SimpleNamespace(n_features_in_=width, feature_map_=None, network_=network, **more)
 
 
 def test_a_width_is_a_whole_number_that_names_and_model_share():
@@ -85,7 +87,7 @@ def test_a_plan_comes_back_with_what_was_paid_before_it():
 
 
 def test_arguments_are_the_constructors_own_and_places_are_names_alone(tmp_path):
-    machine = Machine(device=torch.device("cpu"), checkpoint=tmp_path / "kept", scratch=tmp_path, world=ALONE)
+    machine = Machine(device=torch.device("cpu"), checkpoint=tmp_path / "kept", scratch=tmp_path, world=SINGLE_PROCESS)
     model = DPMACClassifier(loss=FunctionTransformer(), machine=machine, ledger=str(tmp_path / "book"))
     found = arguments_of(model)
     kept = {"device", "micro_batch_size", "threads", "memory", "progress"}

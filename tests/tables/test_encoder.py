@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dpmac.checks import ArgumentError
-from dpmac.nets.fronts import FRONTS, Chain, ToRange, load_front, save_front
+from dpmac.nets.feature_maps import FEATURE_MAPS, Chain, ToRange, load_feature_map, save_feature_map
 from dpmac.privacy import PrivateRows
 from dpmac.tables import Category, Number, Schema, TableEncoder
 
@@ -165,18 +165,18 @@ def test_no_rows_are_no_trouble():
     assert TableEncoder(SCHEMA).transform(FRAME[:0]).shape == (0, TableEncoder(SCHEMA).n_features_out)
 
 
-# --- a front ----------------------------------------------------------------------------------------------------------
+# --- a feature map ----------------------------------------------------------------------------------------------------
 
 
 def test_saved_and_loaded_also_in_a_chain(tmp_path):
-    assert FRONTS["table"] is TableEncoder
+    assert FEATURE_MAPS["table"] is TableEncoder
     encoder = TableEncoder(SCHEMA, 5)
-    for front in (encoder, Chain((encoder, ToRange(-2.0, 2.0)))):
-        save_front(front, tmp_path / "front")
-        again = load_front(tmp_path / "front")
-        assert torch.equal(again(encoder.codes(FRAME)), front(encoder.codes(FRAME)))
-    save_front(encoder, tmp_path / "front")
-    again = load_front(tmp_path / "front")
+    for feature_map in (encoder, Chain((encoder, ToRange(-2.0, 2.0)))):
+        save_feature_map(feature_map, tmp_path / "feature_map")
+        again = load_feature_map(tmp_path / "feature_map")
+        assert torch.equal(again(encoder.codes(FRAME)), feature_map(encoder.codes(FRAME)))
+    save_feature_map(encoder, tmp_path / "feature_map")
+    again = load_feature_map(tmp_path / "feature_map")
     assert (again.schema, again.bins) == (SCHEMA, 5)
 
 
@@ -251,7 +251,7 @@ def test_a_bad_cell_is_named_when_it_is_fitted_or_transformed(change, message):
 def test_errors():
     with pytest.raises(ArgumentError, match=r"column='sex': the table has no such column.*did you mean 'Sex'\?"):
         TableEncoder(SCHEMA).transform(FRAME.rename(columns={"sex": "Sex"}))
-    with pytest.raises(ArgumentError, match=r"x='rows of shape \(3,\)': the front 'table' needs rows of shape"):
+    with pytest.raises(ArgumentError, match=r"x='rows of shape \(3,\)': the feature map 'table' needs rows of shape"):
         TableEncoder(SCHEMA)(torch.zeros(2, 3))
     with pytest.raises(ArgumentError, match="schema='adult': give a Schema"):
         TableEncoder("adult")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dpmac.checks import ArgumentError
-from dpmac.extensions.world import ALONE
+from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.training import distributed
 
 
@@ -60,7 +60,7 @@ def started(monkeypatch):
             if value is not None:
                 monkeypatch.setenv(name, str(value))
         monkeypatch.setattr(distributed, "distributed", talk)
-        monkeypatch.setattr(distributed, "Together", World)
+        monkeypatch.setattr(distributed, "ProcessGroup", World)
         return talk
 
     return start
@@ -70,7 +70,7 @@ def started(monkeypatch):
 def test_one_process_is_alone_and_nothing_is_started(started, size, available):
     talk = started(size, available=available)
     with distributed.together() as world:
-        assert world is ALONE
+        assert world is SINGLE_PROCESS
     assert talk.asked == []
 
 

@@ -9,7 +9,7 @@ from conftest import make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import FixedPrediction, OptimizerStep
 from dpmac.methods import NormHistogram
-from dpmac.nets.fronts import LowFrequencies, ToRange
+from dpmac.nets.feature_maps import LowFrequencies, ToRange
 from dpmac.privacy import Ledger, PerLayerClip, Plan, PrivateRows
 from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
@@ -20,12 +20,13 @@ def flat(network):
     return torch.cat([p.detach().flatten() for p in network.parameters()])
 
 
-def parts_of_the_way(problem, n, steps=3, front=None, sigma=4.0):
+def parts_of_the_way(problem, n, steps=3, feature_map=None, sigma=4.0):
     """Pre-training, histogram, and a trainer whose plan pays for both."""
     pretraining, histogram = Plan(n, n // 2, steps, sigma, 1e-5), NormHistogram(5.0)
     plan = Plan(n, n // 2, steps, sigma, 1e-5, costs_before(pretraining, histogram))
     bound, source = PerLayerClip(1.0), SeededNoise(0)
-    return Trainer(problem.network, problem.loss, plan, FixedPrediction(), bound, source=source, front=front), (
+    more = {"source": source, "feature_map": feature_map}
+    return Trainer(problem.network, problem.loss, plan, FixedPrediction(), bound, **more), (
         pretraining, histogram,
     )  # fmt: skip
 
@@ -106,16 +107,16 @@ def test_no_part_of_it_uses_the_same_noise_again(monkeypatch):
     assert len(first) == len(set(first)) == 3 + 1 + 3  # one draw a release
 
 
-@pytest.mark.parametrize("front", [ToRange(-2.0, torch.arange(1.0, 10.0)), LowFrequencies(3, 5, 0.1)])
-def test_raw_rows_go_through_the_front_in_all_three_parts(front):
-    problem = make_problem((front.shape_after((9,))[0], 8, 3), rows=60)
+@pytest.mark.parametrize("feature_map", [ToRange(-2.0, torch.arange(1.0, 10.0)), LowFrequencies(3, 5, 0.1)])
+def test_raw_rows_go_through_the_feature_map_in_all_three_parts(feature_map):
+    problem = make_problem((feature_map.shape_after((9,))[0], 8, 3), rows=60)
     raw = SeededNoise(4).normal((60, 9))
-    trainer, before = parts_of_the_way(problem, 60, front=front, sigma=0.5)
+    trainer, before = parts_of_the_way(problem, 60, feature_map=feature_map, sigma=0.5)
     bare, _ = parts_of_the_way(problem, 60, sigma=0.5)
     ours = fit_with_learned_thresholds(trainer, *before, raw, problem.y)
     table = fit_with_learned_thresholds(trainer, *before, PrivateRows(raw, problem.y))
-    theirs = fit_with_learned_thresholds(bare, *before, front(raw), problem.y)
+    theirs = fit_with_learned_thresholds(bare, *before, feature_map(raw), problem.y)
     assert ours.ledger.entries == theirs.ledger.entries == table.ledger.entries  # the same thresholds, too
     assert torch.allclose(flat(ours.model), flat(theirs.model), atol=1e-9)
     assert torch.equal(flat(ours.model), flat(table.model))
-    assert type(ours.front) is type(front)
+    assert type(ours.feature_map) is type(feature_map)

@@ -160,9 +160,9 @@ def test_an_estimator_that_was_interrupted_goes_on(tmp_path, kind, monkeypatch):
         patch.setattr(Trainer, "on_step", None)
         original = Trainer._step
 
-        def killed(self, course, *rest):
-            original(self, course, *rest)
-            if course.done == 70:
+        def killed(self, training, *rest):
+            original(self, training, *rest)
+            if training.done == 70:
                 raise KeyboardInterrupt
 
         patch.setattr(Trainer, "_step", killed)

@@ -11,7 +11,7 @@ from conftest import Problem, make_images, make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import FixedPrediction
 from dpmac.nets import Conv2d, Dense, Flatten, Network, Unflatten, loss
-from dpmac.nets.fronts import Affine, LowFrequencies, ToRange
+from dpmac.nets.feature_maps import Affine, LowFrequencies, ToRange
 from dpmac.privacy import Ledger, Plan, PrivateRows
 from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
@@ -66,28 +66,36 @@ def test_bad_rows_are_named_and_nothing_is_spent(problem, spoil, message):
 
 
 @pytest.mark.parametrize(
-    ("front", "message"),
+    ("feature_map", "message"),
     [
-        (ToRange(torch.zeros(4), 1.0), r"x='rows of shape \(5,\)': the front 'to-range' needs rows of shape \(4,\)"),
-        (LowFrequencies(3, 4), r"x='rows of shape \(5,\)': the front 'low-frequencies' needs rows of shape \(9,\)"),
+        (
+            ToRange(torch.zeros(4), 1.0),
+            r"x='rows of shape \(5,\)': the feature map 'to-range' needs rows of shape \(4,\)",
+        ),
+        (
+            LowFrequencies(3, 4),
+            r"x='rows of shape \(5,\)': the feature map 'low-frequencies' needs rows of shape \(9,\)",
+        ),
     ],
 )
-def test_rows_that_do_not_fit_the_front_are_named_and_nothing_is_spent(problem, front, message):
+def test_rows_that_do_not_fit_the_feature_map_are_named_and_nothing_is_spent(problem, feature_map, message):
     for rows in ((problem.x, problem.y), (PrivateRows(problem.x, problem.y),)):
         ledger = Ledger()
         with pytest.raises(ArgumentError, match=message):
-            trainer_for(problem, front=front).fit(*rows, ledger=ledger)
+            trainer_for(problem, feature_map=feature_map).fit(*rows, ledger=ledger)
         assert len(ledger) == 0
 
 
-def test_a_front_that_does_not_fit_the_network_is_named(problem):
+def test_a_feature_map_that_does_not_fit_the_network_is_named(problem):
     images = torch.zeros(12, 9)
-    with pytest.raises(ArgumentError, match=r"x='inputs of shape \(4,\) from the front': .* needs shape \(n, 5\)"):
-        trainer_for(problem, front=LowFrequencies(3, 4)).fit(images, problem.y)
+    with pytest.raises(
+        ArgumentError, match=r"x='inputs of shape \(4,\) from the feature map': .* needs shape \(n, 5\)"
+    ):
+        trainer_for(problem, feature_map=LowFrequencies(3, 4)).fit(images, problem.y)
 
 
 def test_rows_may_be_images_and_need_their_shape():
-    """Images as they are train as the same numbers in flat rows do, with a front too."""
+    """Images as they are train as the same numbers in flat rows do, with a feature map too."""
     x, y = SeededNoise(1).normal((12, 2, 4, 4)), torch.eye(3).double()[torch.arange(12) % 3]
 
     def problem(shape, *before):
@@ -96,15 +104,15 @@ def test_rows_may_be_images_and_need_their_shape():
         return Problem(network, loss("softmax"), x.reshape(12, *shape), y)
 
     images, rows = problem((2, 4, 4)), problem((32,), Unflatten((2, 4, 4)))
-    for front in (None, Affine(0.1, 0.5)):
-        ours, theirs = (trainer_for(p, front=front).fit(p.x, y).model for p in (images, rows))
+    for feature_map in (None, Affine(0.1, 0.5)):
+        ours, theirs = (trainer_for(p, feature_map=feature_map).fit(p.x, y).model for p in (images, rows))
         assert torch.equal(flat(ours), flat(theirs))
     with pytest.raises(ArgumentError, match=r"x='shape \(12, 2, 4, 4\)': the network needs shape \(n, 32\)"):
         trainer_for(rows).fit(images.x, y)
     with pytest.raises(ArgumentError, match=r"x='shape \(12, 32\)': the network needs shape \(n, 2, 4, 4\)"):
         trainer_for(images).fit(rows.x, y)
-    with pytest.raises(ArgumentError, match=r"x='rows of shape \(2, 4, 4\)': the front 'to-range' needs"):
-        trainer_for(images, front=ToRange(0.0, 1.0)).fit(images.x, y)
+    with pytest.raises(ArgumentError, match=r"x='rows of shape \(2, 4, 4\)': the feature map 'to-range' needs"):
+        trainer_for(images, feature_map=ToRange(0.0, 1.0)).fit(images.x, y)
 
 
 @pytest.mark.parametrize("make", [make_problem, make_images])
@@ -126,15 +134,15 @@ def test_without_targets_the_inputs_are_the_targets():
     assert not torch.equal(flat(alone.model), flat(trainer_for(problem).fit(problem.x, 2 * problem.x).model))
 
 
-@pytest.mark.parametrize("front", [ToRange(-1.0, torch.arange(1.0, 10.0)), LowFrequencies(3, 5, 0.1)])
-def test_without_targets_and_with_a_front_what_it_gives_is_the_target(front):
+@pytest.mark.parametrize("feature_map", [ToRange(-1.0, torch.arange(1.0, 10.0)), LowFrequencies(3, 5, 0.1)])
+def test_without_targets_and_with_a_feature_map_what_it_gives_is_the_target(feature_map):
     """Applied in every step, or once beforehand: the network learns to give back its own inputs, never the raw rows."""
-    width = front.shape_after((9,))[0]
+    width = feature_map.shape_after((9,))[0]
     problem = make_problem((width, 3, width), loss_name="squared")
     raw = SeededNoise(4).normal((12, 9))
-    inputs = front(raw)
-    ours = trainer_for(problem, front=front).fit(raw)
-    table = trainer_for(problem, front=front).fit(PrivateRows(raw))
+    inputs = feature_map(raw)
+    ours = trainer_for(problem, feature_map=feature_map).fit(raw)
+    table = trainer_for(problem, feature_map=feature_map).fit(PrivateRows(raw))
     theirs = trainer_for(problem).fit(inputs, inputs)
     assert torch.equal(flat(ours.model), flat(table.model))
     assert torch.allclose(flat(ours.model), flat(theirs.model), atol=1e-9)

@@ -1,4 +1,4 @@
-"""A run with its front: trained on raw rows, saved whole, and used on raw rows again."""
+"""A run with its feature map: trained on raw rows, saved whole, and used on raw rows again."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from conftest import make_images, make_problem
 from dpmac.mac import AdamCoordinates, FixedPrediction
 from dpmac.methods import DPPCA
 from dpmac.nets import Network
-from dpmac.nets.fronts import Affine, Chain, LowFrequencies, ToRange, load_front
+from dpmac.nets.feature_maps import Affine, Chain, LowFrequencies, ToRange, load_feature_map
 from dpmac.privacy import JointClip, Ledger, Normalise, Plan
 from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
 from dpmac.training.run import new_folder
 
 RAW = 3 * SeededNoise(4).normal((40, 9))
-FRONTS = {
+FEATURE_MAPS = {
     "to range": ToRange(-2.0, torch.arange(1.0, 10.0)),
     "affine": Affine(0.2, 0.5),
     "low frequencies": LowFrequencies(3, 5, 0.1),
-    "projection": DPPCA(4, 0.5).fit(RAW, SeededNoise(0), Ledger()).front(length=2.0).as_public("a ledger of its own"),
+    "projection": DPPCA(4, 0.5)
+    .fit(RAW, SeededNoise(0), Ledger())
+    .feature_map(length=2.0)
+    .as_public("a ledger of its own"),
     "chain": Chain((ToRange(-3.0, 3.0), LowFrequencies(3, 6))),
 }
-each_front = pytest.mark.parametrize("front", FRONTS.values(), ids=FRONTS)
+each_feature_map = pytest.mark.parametrize("feature_map", FEATURE_MAPS.values(), ids=FEATURE_MAPS)
 FILES = {"model.safetensors", "plan.json", "ledger.jsonl", "history.json", "statement.txt", "statement.json"}
 
 
@@ -33,42 +36,42 @@ def flat(network):
     return torch.cat([p.detach().flatten() for p in network.parameters()])
 
 
-def trainer_for(problem, front=None, **more):
+def trainer_for(problem, feature_map=None, **more):
     plan = Plan(40, 10.0, 8, 1.0, 1e-5)
     usual = {"zstep": FixedPrediction(), "bound": Normalise(), "source": SeededNoise(0)}
-    return Trainer(problem.network, problem.loss, plan, front=front, **{**usual, **more})
+    return Trainer(problem.network, problem.loss, plan, feature_map=feature_map, **{**usual, **more})
 
 
-def problem_for(front, dtype=torch.float64):
-    problem = make_problem((front.shape_after((9,))[0], 6, 3), rows=40)
+def problem_for(feature_map, dtype=torch.float64):
+    problem = make_problem((feature_map.shape_after((9,))[0], 6, 3), rows=40)
     problem.network.to(dtype)
     problem.y = problem.y.to(dtype)
     return problem
 
 
-@each_front
+@each_feature_map
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_front_trains_as_rows_that_went_through_it_beforehand(front, dtype):
+def test_a_feature_map_trains_as_rows_that_went_through_it_beforehand(feature_map, dtype):
     """In double, then cast to the network's precision; in whatever precision the raw rows come. Same seed."""
-    problem = problem_for(front, dtype)
+    problem = problem_for(feature_map, dtype)
     for more in ({}, {"bound": JointClip(0.5), "zstep": AdamCoordinates(steps=3, lr=0.05), "micro_batch": 64}):
-        ours = trainer_for(problem, front, **more).fit(RAW.float(), problem.y)
-        theirs = trainer_for(problem, **more).fit(front(RAW.float().double()).to(dtype), problem.y)
+        ours = trainer_for(problem, feature_map, **more).fit(RAW.float(), problem.y)
+        theirs = trainer_for(problem, **more).fit(feature_map(RAW.float().double()).to(dtype), problem.y)
         assert torch.allclose(flat(ours.model), flat(theirs.model), atol=1e-5 if dtype == torch.float32 else 1e-9)
         assert ours.model.dtype == dtype
         assert ours.ledger.entries == theirs.ledger.entries
-        assert theirs.front is None
+        assert theirs.feature_map is None
 
 
-@each_front
+@each_feature_map
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_outputs_take_raw_rows_and_do_not_depend_on_the_rows_beside(front, dtype):
-    problem = problem_for(front, dtype)
-    run = trainer_for(problem, front).fit(RAW, problem.y)
+def test_outputs_take_raw_rows_and_do_not_depend_on_the_rows_beside(feature_map, dtype):
+    problem = problem_for(feature_map, dtype)
+    run = trainer_for(problem, feature_map).fit(RAW, problem.y)
     outputs = run.outputs(RAW)
     exact = run.model.plain().double()
     with torch.no_grad():
-        assert torch.allclose(outputs, exact(front(RAW).to(dtype).double()), atol=1e-12)
+        assert torch.allclose(outputs, exact(feature_map(RAW).to(dtype).double()), atol=1e-12)
     assert outputs.dtype == torch.float64
     assert not outputs.requires_grad
     alone = torch.cat([run.outputs(row[None]) for row in RAW])
@@ -76,22 +79,22 @@ def test_outputs_take_raw_rows_and_do_not_depend_on_the_rows_beside(front, dtype
     assert run.model.dtype == dtype  # looking changes nothing
 
 
-def test_outputs_without_a_front_are_the_networks():
+def test_outputs_without_a_feature_map_are_the_networks():
     problem = make_images(rows=40)
     run = trainer_for(problem).fit(problem.x, problem.y)
     with torch.no_grad():
         assert torch.allclose(run.outputs(problem.x), run.model(problem.x), atol=1e-12)
 
 
-@each_front
-def test_model_and_front_read_back_give_the_same_outputs(front, tmp_path):
-    problem = problem_for(front, torch.float32)
-    run = trainer_for(problem, front).fit(RAW, problem.y)
-    assert run.front is not front  # a copy, as the model is
+@each_feature_map
+def test_model_and_feature_map_read_back_give_the_same_outputs(feature_map, tmp_path):
+    problem = problem_for(feature_map, torch.float32)
+    run = trainer_for(problem, feature_map).fit(RAW, problem.y)
+    assert run.feature_map is not feature_map  # a copy, as the model is
     folder = run.save(tmp_path / "run")
     assert {p.name for p in folder.iterdir()} == {*FILES, "front.safetensors"}
-    back, network = load_front(folder / "front.safetensors"), Network.load(folder / "model.safetensors")
-    assert type(back) is type(front)
+    back, network = load_feature_map(folder / "front.safetensors"), Network.load(folder / "model.safetensors")
+    assert type(back) is type(feature_map)
     with torch.no_grad():
         again = network.plain().double()(back(RAW).float().double())
     assert torch.equal(again, run.outputs(RAW))
@@ -102,7 +105,7 @@ def test_saving_writes_everything_and_never_over_an_old_run(tmp_path):
     problem.network.float()
     run = trainer_for(problem).fit(problem.x.float(), problem.y.float())
     folder = run.save(tmp_path / "run", extra={"answer": 42})
-    assert {p.name for p in folder.iterdir()} == {*FILES, "result.json"}  # no front, no file
+    assert {p.name for p in folder.iterdir()} == {*FILES, "result.json"}  # no feature map, no file
     assert Ledger.load(folder / "ledger.jsonl").entries == run.ledger.entries
     assert torch.equal(flat(Network.load(folder / "model.safetensors")), flat(run.model))
     assert json.loads((folder / "statement.json").read_text())["epsilon"] == run.statement().epsilon

@@ -14,10 +14,10 @@ from dpmac.extensions.row_independence import ROWS
 from dpmac.mac import AdamCoordinates, FirstOrder, FixedPrediction, SecondOrder
 from dpmac.nets import Activation, DenseNetwork, SoftmaxCrossEntropy, loss
 from dpmac.nets.activations import TANH
-from dpmac.nets.fronts import Affine
+from dpmac.nets.feature_maps import Affine
 from dpmac.privacy import JointClip, Normalise, PerLayerClip, PrivateRows
 from dpmac.randomness import SeededNoise
-from dpmac.training import apart
+from dpmac.training import row_independence
 from dpmac.training.step import Step, ours
 
 
@@ -130,12 +130,14 @@ def test_what_a_step_has_asked_does_not_go_to_a_copy_with_other_pieces():
 
 
 def test_what_a_query_reads_are_all_weights_and_buffers_and_of_somebody_elses_nobody_knows():
-    problem, front = make_problem((5, 4, 3)), Affine(1.0)
-    front.register_buffer("more", torch.ones(1))
+    problem, feature_map = make_problem((5, 4, 3)), Affine(1.0)
+    feature_map.register_buffer("more", torch.ones(1))
     weights = list(problem.network.parameters())
     assert [id(t) for t in step(problem).query().reads] == [id(t) for t in weights]
-    assert [id(t) for t in step(problem, front=front).query().reads][: len(weights)] == [id(t) for t in weights]
-    assert any(t is front.more for t in step(problem, front=front).query().reads)
+    assert [id(t) for t in step(problem, feature_map=feature_map).query().reads][: len(weights)] == [
+        id(t) for t in weights
+    ]
+    assert any(t is feature_map.more for t in step(problem, feature_map=feature_map).query().reads)
     assert step(problem, bound=Moving(1.0)).query().reads is None
 
 
@@ -150,7 +152,7 @@ def test_slopes_come_in_the_networks_precision_and_everything_else_in_double():
 
 
 def kind(problem, **pieces):
-    return apart._kind(step(problem, **pieces), PrivateRows(problem.x, problem.y).blank(ROWS))
+    return row_independence._kind(step(problem, **pieces), PrivateRows(problem.x, problem.y).blank(ROWS))
 
 
 def test_steps_are_of_one_kind_only_if_all_their_pieces_compute_alike():
@@ -159,8 +161,8 @@ def test_steps_are_of_one_kind_only_if_all_their_pieces_compute_alike():
     single = make_problem((5, 4, 3))
     single.network.float()
     kinds = [
-        kind(problem), *map(kind, others), kind(single), kind(problem, bound=Normalise()),
-        kind(problem, expansion=SecondOrder()), kind(problem, zstep=AdamCoordinates()), kind(problem, front=Affine()),
+        kind(problem), *map(kind, others), kind(single), kind(problem, bound=Normalise()), kind(problem,
+        expansion=SecondOrder()), kind(problem, zstep=AdamCoordinates()), kind(problem, feature_map=Affine()),
     ]  # fmt: skip
     assert len(set(kinds)) == len(kinds)
     assert kind(problem, bound=PerLayerClip(2.0)) == kind(problem)  # thresholds are learned, step after step
@@ -171,12 +173,12 @@ def test_no_more_kinds_are_remembered_than_there_is_room_for_and_never_somebody_
     problem = make_problem((5, 4, 3))
     table = PrivateRows(problem.x, problem.y)
     passed: set[object] = set()
-    monkeypatch.setattr(apart, "_PASSED", passed)
-    monkeypatch.setattr(apart, "MOST", 1)
-    apart.check_step(step(problem, bound=Moving(1.0)), table)
+    monkeypatch.setattr(row_independence, "_PASSED", passed)
+    monkeypatch.setattr(row_independence, "MOST", 1)
+    row_independence.check_step(step(problem, bound=Moving(1.0)), table)
     assert passed == set()
     for bound in (PerLayerClip(1.0), Normalise()):
-        apart.check_step(step(problem, bound=bound), table)
+        row_independence.check_step(step(problem, bound=bound), table)
         assert passed == {kind(problem)}
 
 
@@ -191,12 +193,12 @@ class Quiet(SoftmaxCrossEntropy):
 
 def test_made_up_targets_are_classes_where_the_loss_takes_classes(monkeypatch):
     asked = []
-    monkeypatch.setattr(apart, "_PASSED", set())
-    monkeypatch.setattr(apart, "trials", lambda blank, classes: asked.append(classes) or [])
-    monkeypatch.setattr(apart, "fault_of", lambda *_: None)
+    monkeypatch.setattr(row_independence, "_PASSED", set())
+    monkeypatch.setattr(row_independence, "trials", lambda blank, classes: asked.append(classes) or [])
+    monkeypatch.setattr(row_independence, "fault_of", lambda *_: None)
     problem = make_problem((5, 4, 3))
     for some in (problem.loss, loss("squared"), Quiet()):
-        apart.check_step(replace(step(problem), loss=some), PrivateRows(problem.x, problem.y))
+        row_independence.check_step(replace(step(problem), loss=some), PrivateRows(problem.x, problem.y))
     assert asked == [True, False, False]
 
 
@@ -218,7 +220,7 @@ class OverTheLargest(SoftmaxCrossEntropy):
 def test_the_piece_is_named_in_a_network_of_one_layer_and_without_targets():
     one = make_problem((5, 3))
     with pytest.raises(ArgumentError, match=r"^loss="):
-        apart.check_step(replace(step(one), loss=OverTheLargest()), PrivateRows(one.x, one.y))
+        row_independence.check_step(replace(step(one), loss=OverTheLargest()), PrivateRows(one.x, one.y))
     back = make_problem((5, 4, 5), loss_name="squared")
     with pytest.raises(ArgumentError, match=r"^zstep="):
-        apart.check_step(step(back, zstep=Levelled()), PrivateRows(back.x))
+        row_independence.check_step(step(back, zstep=Levelled()), PrivateRows(back.x))

@@ -11,17 +11,17 @@ import torch
 from together_child import STEPS, learned, ledger_of, shard, trained, trainer
 
 from dpmac.checks import ArgumentError
-from dpmac.extensions.world import ALONE, WorldError
+from dpmac.extensions.world import SINGLE_PROCESS, WorldError
 from dpmac.nets import LOSSES
-from dpmac.nets.fronts import Affine
+from dpmac.nets.feature_maps import Affine
 from dpmac.privacy import BrokenPromiseError, JointClip, Ledger
-from dpmac.training import following, together
+from dpmac.training import distributed_sync, together
 from processes import together_run, values
 
 
 @pytest.mark.parametrize(("size", "sigma"), [(2, 0.0), (2, 1.0), (4, 1.0)])
 def test_several_processes_train_the_model_that_one_trains(size, sigma, tmp_path):
-    alone = trained(ALONE, str(tmp_path / "one"), {"sigma": sigma})
+    alone = trained(SINGLE_PROCESS, str(tmp_path / "one"), {"sigma": sigma})
     several = values(together_run(size, trained, str(tmp_path / "several"), {"sigma": sigma}))
     for one in several:
         torch.testing.assert_close(torch.tensor(one["weights"]), torch.tensor(alone["weights"]), rtol=1e-5, atol=1e-6)
@@ -33,7 +33,7 @@ def test_several_processes_train_the_model_that_one_trains(size, sigma, tmp_path
 
 
 def test_learned_thresholds_are_those_of_one_process():
-    alone = learned(ALONE)
+    alone = learned(SINGLE_PROCESS)
     first, second = values(together_run(2, learned))
     assert first == second
     assert {**first, "weights": 0} == {**alone, "weights": 0}
@@ -48,11 +48,11 @@ def test_a_slow_process_changes_no_bit():
 def test_unseeded_processes_get_one_model_that_nobody_can_repeat():
     first, second = values(together_run(2, trained, None, {"unseeded": True}))
     assert first == second
-    assert first["weights"] != trained(ALONE, None, {})["weights"]
+    assert first["weights"] != trained(SINGLE_PROCESS, None, {})["weights"]
 
 
 def test_a_world_of_one_trains_what_no_world_trains():
-    assert values(together_run(1, trained, None, {})) == [trained(ALONE, None, {})]
+    assert values(together_run(1, trained, None, {})) == [trained(SINGLE_PROCESS, None, {})]
 
 
 # --- what must not differ ---------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ ODD = {  # what process 1 does otherwise, what it is told, and what the others a
     "plan": ({"sigma": 2.0}, "plan of process 1 is", "plan of process 1 is"),
     "loss": ({"loss": LOSSES["sigmoid"]}, "loss of process 1 is", "loss of process 1 is"),
     "bound": ({"bound": JointClip(2.0)}, "bound of process 1 is", "bound of process 1 is"),
-    "front": ({"front": Affine(0.0, 2.0)}, "front of process 1 is", "front of process 1 is"),
+    "feature_map": ({"feature_map": Affine(0.0, 2.0)}, "feature map of process 1 is", "feature map of process 1 is"),
     "steps": ({"steps": 5}, "plan of process 1 is", "plan of process 1 is"),
     "micro": ({"micro_batch": 64}, "micro_batch of process 1 is", "micro_batch of process 1 is"),
     "version": ({}, "dpmac of process 1 is '0'", "dpmac of process 1 is '0'"),
@@ -82,9 +82,9 @@ def refusals(world, path):
         odd = world.rank == 1
         x, y = with_nan(*shard(world)) if odd and case == "nan" else shard(world)
         made = trainer(world, **(other if odd else {}))
-        code = "0" if odd and case == "version" else following.version("dpmac")
+        code = "0" if odd and case == "version" else distributed_sync.version("dpmac")
         try:
-            with mock.patch.object(following, "version", lambda _, code=code: code):
+            with mock.patch.object(distributed_sync, "version", lambda _, code=code: code):
                 made.fit(x, None if odd and case == "targets" else y, ledger=ledger_of(world, f"{path}-{case}"))
         except (ArgumentError, WorldError) as error:
             told[case] = str(error)

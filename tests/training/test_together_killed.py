@@ -11,7 +11,7 @@ import pytest
 import torch
 from together_child import STEPS, gone_on, trained
 
-from dpmac.extensions.world import ALONE
+from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.privacy import Ledger
 from dpmac.training.checkpoint import Checkpoints
 from processes import together_run, values
@@ -62,10 +62,10 @@ def test_a_seeded_training_that_lost_a_process_ends_as_if_it_had_not(victim, tmp
 
 
 def test_another_number_of_processes_may_go_on(tmp_path):
-    whole = trained(ALONE, None, {})
+    whole = trained(SINGLE_PROCESS, None, {})
     stopped(tmp_path, 2, 1, 3)
     stopped(tmp_path, 4, 2, 6)
-    ended = gone_on(ALONE, str(tmp_path), {})
+    ended = gone_on(SINGLE_PROCESS, str(tmp_path), {})
     close(ended, whole)
     assert len(Ledger.read(tmp_path / "ledger")) == STEPS == ended["releases"]
 
@@ -101,4 +101,4 @@ def test_whoever_is_killed_whenever_no_release_is_uncounted(turn, tmp_path):
     ended = values(together_run(draw.choice([2, 4]), gone_on, str(tmp_path), other))
     assert {one["releases"] for one in ended} == {STEPS} == {len(Ledger.read(tmp_path / "ledger"))}
     if seeded:
-        close(ended[0], trained(ALONE, None, {}))
+        close(ended[0], trained(SINGLE_PROCESS, None, {}))

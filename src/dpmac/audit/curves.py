@@ -30,7 +30,7 @@ from scipy.special import ndtr, ndtri
 
 from dpmac.audit.confidence import Corner
 from dpmac.checks import ArgumentError
-from dpmac.kernels.losses import MEDIUM, composed
+from dpmac.kernels.loss_distributions import MEDIUM, composed
 from dpmac.privacy.accounting import MIN_MULTIPLIER, Mechanism, epsilon_of
 
 MOST = 16.0  # strengths are sought up to it, where there is no closed form
@@ -43,7 +43,7 @@ Claim = tuple[Mechanism, ...]
 def true_positives(claim: Claim, false_positives: float) -> float:
     """The most true positives that ``claim`` allows at so many false ones."""
     a = false_positives
-    spare = math.fsum(m.count * m.overflow for m in claim)  # of samples that find no room; see accounting.with_room
+    spare = math.fsum(m.count * m.overflow for m in claim)  # of samples that find no room; see accounting.with_overflow
     found = min(1.0, _without_spare(claim, a) + spare)
     return max(found, a)  # who says "there" at random has as many of either
 

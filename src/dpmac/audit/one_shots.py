@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from dpmac.audit.cases import Case, Row, Setting
-from dpmac.audit.steps import OUTRAGE, small_network, through_the_door
+from dpmac.audit.steps import OUTRAGE, released_answer, small_network
 from dpmac.mac import FirstOrder, FixedPrediction
 from dpmac.methods import DPPCA, Calibration, ClosedForm, DPMean, NormHistogram, ResidualScale
 from dpmac.methods.calibration import REACH
 from dpmac.methods.pca import MOMENT
 from dpmac.methods.ridge import statistics
 from dpmac.nets import loss
-from dpmac.nets.fronts import Ball
+from dpmac.nets.feature_maps import Ball
 from dpmac.privacy import Ledger, Normalise, PrivateRows
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.tables.estimate import PrivateRanges
@@ -49,14 +49,14 @@ def pca() -> Setting:
 
 def mean() -> Setting:
     query = DPMean(1.0).query(Ball(torch.zeros(WIDTH), 1.0))
-    return Setting(through_the_door(query), _long_rows(), _short_rows())
+    return Setting(released_answer(query), _long_rows(), _short_rows())
 
 
 def ridge() -> Setting:
     labels = torch.eye(2)
     candidates = [(x, label) for (x,) in _long_rows() for label in labels]
     others = [(x, labels[k % 2]) for k, (x,) in enumerate(_short_rows())]
-    return Setting(through_the_door(statistics(WIDTH + 1, 2)), candidates, others)
+    return Setting(released_answer(statistics(WIDTH + 1, 2)), candidates, others)
 
 
 def histogram() -> Setting:
@@ -64,7 +64,7 @@ def histogram() -> Setting:
     query = NormHistogram(1.0, bins=6).query(step.unbounded, [p.name for p in step.query().partitions])
     candidates = [(size * _numbers(-1.0, 1.0), _numbers(target, -target)) for size in (0.0, 1.0) for target in (0.1, 9)]
     others = [(_numbers(0.3 * k, 0.1), _numbers(0.1, 0.5)) for k in (1, 2, 3)]
-    return Setting(through_the_door(query), candidates, others)
+    return Setting(released_answer(query), candidates, others)
 
 
 def closed_form(**more: object) -> Callable[[], Setting]:
@@ -76,7 +76,7 @@ def closed_form(**more: object) -> Callable[[], Setting]:
         public = source.normal((50, WIDTH)).double()
         model = method.fit(public, 0.0, source, Ledger())
         candidates = [(row.double(),) for (row,) in _long_rows()]
-        return Setting(through_the_door(method.query(model)), candidates, [(row.double(),) for (row,) in _short_rows()])
+        return Setting(released_answer(method.query(model)), candidates, [(row.double(),) for (row,) in _short_rows()])
 
     return make
 
@@ -93,7 +93,7 @@ def calibration(classes: int, several: bool = False) -> Callable[[], Setting]:
         logits = [size * REACH * one for size in sizes for one in (way, torch.ones(classes))]
         candidates = [(logit, target) for logit in logits for target in targets]
         others = [(0.1 * k * way, targets[k % len(targets)]) for k in (1, 2, 3)]
-        return Setting(through_the_door(query), candidates, others)
+        return Setting(released_answer(query), candidates, others)
 
     return make
 
@@ -101,13 +101,13 @@ def calibration(classes: int, several: bool = False) -> Callable[[], Setting]:
 def residuals() -> Setting:
     query = ResidualScale(1.0).query(lambda x: x)
     others = [(_numbers(0.1 * k), _numbers(0.0)) for k in (1, 2, 3)]
-    return Setting(through_the_door(query), [(_numbers(OUTRAGE), _numbers(-OUTRAGE))], others)
+    return Setting(released_answer(query), [(_numbers(OUTRAGE), _numbers(-OUTRAGE))], others)
 
 
 def ranges() -> Setting:
     query = PrivateRanges(1.0).query("ab")
     others = [(_numbers(0.5 * k, -k),) for k in (1, 2, 3)]
-    return Setting(through_the_door(query), [(_numbers(3.0, -700.0),), (_numbers(1e13, 0.0),)], others)
+    return Setting(released_answer(query), [(_numbers(3.0, -700.0),), (_numbers(1e13, 0.0),)], others)
 
 
 def one_shot_cases() -> Iterator[Case]:

@@ -42,7 +42,7 @@ SIZES = (0.0, 1.0, 10.0)  # of a canary's inputs; 0 leaves nothing but the bias
 DEAR = 0.1  # of the draws: proven sensitivities take 30 ms a step
 
 
-def through_the_door(query: Query) -> Ask:
+def released_answer(query: Query) -> Ask:
     """Ask ``query`` as a training step or a method does, and give the sums back."""
     source = SystemNoise()
 
@@ -79,7 +79,7 @@ def step_setting(network: Network, zstep: ZStep, expansion: Expansion, bound: Bo
     targets = [torch.tensor([OUTRAGE, -OUTRAGE]), torch.tensor([OUTRAGE, OUTRAGE]), torch.tensor([0.0, OUTRAGE])]
     candidates: list[Row] = [(size * pattern, target) for size in SIZES for target in targets]
     others: list[Row] = [(torch.roll(pattern, k) * 0.3 * k, torch.tensor([0.1 * k, -0.2])) for k in (1, 2, 3)]
-    return Setting(through_the_door(step.query()), candidates, others)
+    return Setting(released_answer(step.query()), candidates, others)
 
 
 def _step(

@@ -11,7 +11,7 @@ import typer
 from dpmac.checks import ArgumentError
 
 if TYPE_CHECKING:
-    from dpmac.cli.usual import Usual
+    from dpmac.cli.defaults_preview import DefaultsPreview
     from dpmac.planning.plan import Plan
     from dpmac.privacy import Mechanism
 
@@ -103,15 +103,15 @@ def _usual(
     regression: bool,
     length: tuple[int | None, float | None],
     before: tuple[Mechanism, ...],
-) -> tuple[Usual, Plan]:
+) -> tuple[DefaultsPreview, Plan]:
     """What an estimator would do, and its plan; ``length`` (steps, epochs) is its own if neither is given."""
     from dpmac.checks import number
-    from dpmac.cli.usual import usual_for
+    from dpmac.cli.defaults_preview import preview_defaults
     from dpmac.planning.plan import Plan
 
     wanted = USUAL_EPSILON if epsilon is None else epsilon
     number("epsilon", wanted, "give a number above 0 (0.5 to 8 is usual)", low=5e-324)
-    usual = usual_for(n, epsilon=wanted, delta=delta, regression=regression)
+    usual = preview_defaults(n, epsilon=wanted, delta=delta, regression=regression)
     steps, epochs = (usual.schedule.steps, None) if length == (None, None) else length
     releases = before if usual.after is None else (*before, usual.after)
     plan = Plan.for_budget(
@@ -162,7 +162,7 @@ def budget_of(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _more(usual: Usual, plan: Plan) -> dict[str, Any]:
+def _more(usual: DefaultsPreview, plan: Plan) -> dict[str, Any]:
     """The JSON keys that an estimator's plan has beside those."""
     return {
         "batch_size": plan.batch_size,
@@ -172,7 +172,7 @@ def _more(usual: Usual, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _show(answer: dict[str, Any], usual: Usual | None) -> None:
+def _show(answer: dict[str, Any], usual: DefaultsPreview | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -198,7 +198,7 @@ def _show(answer: dict[str, Any], usual: Usual | None) -> None:
     Console().print(table)
 
 
-def _after(usual: Usual) -> str:
+def _after(usual: DefaultsPreview) -> str:
     if usual.after is None:
         return "nothing: too few rows for a calibration"
     return f"{usual.after.label}, {usual.share:.0%} of the budget"

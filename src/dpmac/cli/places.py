@@ -165,7 +165,7 @@ def _check_new(folder: Path) -> None:
 
 def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]) -> None:
     """Nothing is written over what is read, nor into a folder of rows; and public rows are not the private ones."""
-    from dpmac.extensions.rollback_guard import witness_of
+    from dpmac.extensions.rollback_guard import guard_file_of
 
     rows = inputs.get("file")
     for option, path in outputs.items():
@@ -174,7 +174,7 @@ def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]
         if rows is not None and os.path.isdir(rows) and _lies_in(path, rows):
             fix = f"it lies in {rows}, the folder of the rows, which must stay as it is: give a path outside"
             raise ArgumentError(option, str(path), fix)
-        written = [path, witness_of(path)] if option == "--ledger" else [path]
+        written = [path, guard_file_of(path)] if option == "--ledger" else [path]
         for other, read in inputs.items():
             if any(_same(one, read) for one in written):
                 fix = f"it would be written over {other} {read}: give another path"
@@ -187,9 +187,9 @@ def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]
 
 def _check_apart(out: Path, ledger: Path) -> None:
     """What is made must not take the place of the ledger, nor of the file beside it that guards against old copies."""
-    from dpmac.extensions.rollback_guard import witness_of
+    from dpmac.extensions.rollback_guard import guard_file_of
 
-    for taken in (ledger, witness_of(ledger)):
+    for taken in (ledger, guard_file_of(ledger)):
         if _same(out, taken) or os.path.realpath(out) == os.path.realpath(taken):
             raise ArgumentError("--out", str(out), f"{taken} is the ledger's: give another path")
 
@@ -203,12 +203,12 @@ def _check_scratch(scratch: Path) -> None:
 
 def _try_ledger(ledger: Path) -> None:
     """Make a file beside a new ledger's place, under the longest name that comes to lie there, and remove it."""
-    from dpmac.extensions.rollback_guard import check_none, witness_of
+    from dpmac.extensions.rollback_guard import check_none, guard_file_of
 
     with _told("--ledger", ledger):
         check_none(ledger)
     made = _missing(ledger.absolute().parent)
-    part = part_of(witness_of(ledger))
+    part = part_of(guard_file_of(ledger))
     try:
         with _told("--ledger", ledger):
             ledger.absolute().parent.mkdir(parents=True, exist_ok=True)

@@ -51,7 +51,7 @@ def resume(
     from dpmac.cli.train import public_rows, tell
     from dpmac.cli.training import follow, tidy, train
     from dpmac.saving import open_folder
-    from dpmac.training.alone import alone_with
+    from dpmac.training.exclusive import alone_with
 
     if (run / "dpmac.json").exists():
         if (run / JOB).exists() and leads_here():  # it was killed when the model was safe, before it had tidied up

@@ -36,7 +36,7 @@ def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, world
 
     If nothing was spent when it ends, nothing is left behind; else a line says what was spent, and how to go on.
     """
-    from dpmac.training.alone import alone_with
+    from dpmac.training.exclusive import alone_with
 
     with alone_with(folder, "run"):
         return _train(job, folder, table, public, quiet=quiet, world=world)
@@ -117,13 +117,13 @@ def _evaluated(estimator: Any, folder: Path, public: Any, job: Job) -> dict[str,
 
 def tidy(folder: Path) -> None:
     """Remove what only an unfinished run needs; its own ledger is in the folder by now."""
-    from dpmac.extensions.rollback_guard import witness_of
+    from dpmac.extensions.rollback_guard import guard_file_of
     from dpmac.files import parts_of
 
     for part in parts_of(folder.absolute()):  # of processes that were killed as they wrote
         shutil.rmtree(part, ignore_errors=True)
     own = folder / OWN_LEDGER
-    for path in (own, witness_of(own)):
+    for path in (own, guard_file_of(own)):
         path.unlink(missing_ok=True)
     _remove_unfinished(folder)
 

@@ -125,8 +125,8 @@ def _digits(entry: Listing, seed: int) -> Dataset:
 def _split(labels: Any, train: Any, test: Any, seed: int, purpose: str) -> tuple[Indices, Indices]:
     """Row numbers of a random split with ``train[c]`` and ``test[c]`` rows of every class c, in random order.
 
-    The rows are shuffled; of each class the first ``test[c]`` are for testing and the next ``train[c]`` for training.
-    A second shuffle orders them: after the first, the classes that fill up early would stand in front. The uniforms
+    The rows are shuffled; of each class the first ``test[c]`` are for testing and the next ``train[c]`` for training. A
+    second shuffle orders them: after the first, the classes that fill up early would come first. The uniforms
     are Philox's, the same everywhere, and a stable sort leaves nothing to the platform.
     """
     import numpy as np

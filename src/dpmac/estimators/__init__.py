@@ -1,4 +1,4 @@
-"""The scikit-learn front: thin estimators over the trainer."""
+"""The scikit-learn feature map: thin estimators over the trainer."""
 
 from dpmac.checks import PrivacyWarning
 from dpmac.estimators.autoencoder import DPMACAutoencoder

@@ -59,9 +59,9 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
 
     Attributes
     ----------
-    code_size_, method_, n_features_in_, front_ (the public map from rows to inputs, or None), privacy_; of the closed
-    form autoencoder_ (a :class:`dpmac.methods.ClosedFormAutoencoder`, else None); of the gradient method network_,
-    plan_, history_ and run_.
+    code_size_, method_, n_features_in_, feature_map_ (the public map from rows to inputs, or None), privacy_; of the
+    closed form autoencoder_ (a :class:`dpmac.methods.ClosedFormAutoencoder`, else None); of the gradient method
+    network_, plan_, history_ and run_.
     """
 
     _regression = True
@@ -108,7 +108,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
             middle = DPMean(sigma / math.sqrt(MEAN), radius=self._reach(width)).fit(table, source, ledger)
             noise = 0.0 if share == 1.0 else sigma / math.sqrt(parts[2][1])
             choices = ClosedForm(
-                front=middle.front(),
+                feature_map=middle.feature_map(),
                 share=share,
                 code=self.code_size_,
                 features=FEATURES,
@@ -122,7 +122,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
             return choices.fit(table, sigma / math.sqrt(rest), source, ledger)
 
         found, made_of = self._release(given, shares, make)
-        return replace(found, pca=replace(found.pca, origin=Origin.together(found.pca.origin, made_of)))
+        return replace(found, pca=replace(found.pca, origin=Origin.merged(found.pca.origin, made_of)))
 
     # --- by gradients -------------------------------------------------------------------------------------------------
 

@@ -31,17 +31,17 @@ from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, cosine
 from dpmac.methods import Gradients
 from dpmac.nets import Activation, DenseNetwork, Loss, Network
 from dpmac.privacy import BOUNDS, JointClip, Ledger, Mechanism, Origin, Plan, PrivateRows, Unbounded
-from dpmac.privacy.door import MAX_ROWS
+from dpmac.privacy.gaussian_release import MAX_ROWS
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.training import Run, Trainer
-from dpmac.training.afterwards import Afterwards
 from dpmac.training.checkpoint import Checkpoints
-from dpmac.training.course import handing_over
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for
-from dpmac.training.following import books, checkpoints_for
+from dpmac.training.distributed_sync import books, checkpoints_for
+from dpmac.training.post_training import PostTraining
 from dpmac.training.progress import progress_bar
 from dpmac.training.threads import step_work, threads_for, using
 from dpmac.training.trainer import Evaluate
+from dpmac.training.training_state import handing_over
 
 __all__ = ["Array", "PrivateEstimator"]
 
@@ -82,10 +82,10 @@ class PrivateEstimator(TrainingArguments, OnRows):
         own = self._plan(given.n, schedule_for(given.n), after, others)
         usual = self._usual(own)
         plan = replace(own, before=found.mechanisms())
-        front = self._front(x.shape[1])
-        check_origin(found, plan.delta, schema=front)
+        feature_map = self._feature_map(x.shape[1])
+        check_origin(found, plan.delta, schema=feature_map)
         before = stage_before(given.few, found, own.mechanisms(), plan.delta, self._world.leads)
-        width = x.shape[1] if front is None else math.prod(front.shape_after(tuple(x.shape[1:])))
+        width = x.shape[1] if feature_map is None else math.prod(feature_map.shape_after(tuple(x.shape[1:])))
         bound = JointClip(usual.threshold) if self.bound is None else chosen("bound", self.bound, BOUNDS)
         if not hasattr(bound, "promise"):
             raise ArgumentError("bound", bound, f"choose one of {', '.join(BOUNDS)}, or give a Bound")
@@ -99,7 +99,7 @@ class PrivateEstimator(TrainingArguments, OnRows):
             network.weight_layers[-1].weight.mul_(0.1)
         rate = usual.learning_rate if self.learning_rate is None else self.learning_rate
         table = given.table() if targets is None else given.table(targets)
-        if front is None and plan.noise_multiplier and self._world.leads:
+        if feature_map is None and plan.noise_multiplier and self._world.leads:
             warn_of_scales(given.few)
         shared = self.ledger is not None or not self._world.leads
         threads = machine.threads
@@ -119,7 +119,7 @@ class PrivateEstimator(TrainingArguments, OnRows):
                 wstep=Averaged(OptimizerStep(lr=rate, schedule=cosine), usual.average),
                 source=source,
                 expansion=Gradients(),
-                front=front,
+                feature_map=feature_map,
                 micro_batch=machine.micro_batch_size,
                 evaluate=evaluate,
                 on_step=on_step,
@@ -127,9 +127,9 @@ class PrivateEstimator(TrainingArguments, OnRows):
             )
             self.run_: Run = trainer.fit(table, ledger=ledger, checkpoints=checkpoints)
         book, seeded = self.run_.ledger, source.seeded
-        self._after = Afterwards.of(book, checkpoints, plan.steps, seeded=seeded, world=self._world)
+        self._after = PostTraining.of(book, checkpoints, plan.steps, seeded=seeded, world=self._world)
         self._made_of = before.origin
-        self.front_ = self.run_.front
+        self.feature_map_ = self.run_.feature_map
         self.network_ = self.run_.model
         self.history_ = self.run_.history
         self.plan_ = plan
@@ -149,7 +149,7 @@ class PrivateEstimator(TrainingArguments, OnRows):
         return Checkpoints.at(self._machine.checkpoint) if self._world.leads else None
 
     @contextmanager
-    def _afterwards(self, what: str) -> Iterator[Afterwards]:
+    def _post_training(self, what: str) -> Iterator[PostTraining]:
         """What is released after the training, and then the end of the fit; it says what was made of it before."""
         after, ledger, checkpoints = self._after, self.run_.ledger, self._written_here()
         if after.lost and self._world.leads:
@@ -164,7 +164,7 @@ class PrivateEstimator(TrainingArguments, OnRows):
 
     def _fitted(self) -> None:
         """The end of a fit: nothing is left to go on with. What has made its rows has shaped the network, too."""
-        self.network_.origin = Origin.together(self.network_.origin, self._made_of)
+        self.network_.origin = Origin.merged(self.network_.origin, self._made_of)
         del self._made_of
         checkpoints = self._written_here()
         if checkpoints is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.estimators.arguments import Arguments
 from dpmac.estimators.sharing import agree_on
-from dpmac.extensions.world import ALONE, World
+from dpmac.extensions.world import SINGLE_PROCESS, World
 from dpmac.planning.plan import check_delta
 from dpmac.privacy import Ledger, Mechanism
 from dpmac.privacy.accounting import epsilon_of
@@ -44,7 +44,7 @@ class Budgeted(Arguments):
     def _world(self) -> World:
         """The processes that fit together."""
         world = self._machine.world
-        return ALONE if world is None else world
+        return SINGLE_PROCESS if world is None else world
 
     def _check_budget(self) -> None:
         number("epsilon", self.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)

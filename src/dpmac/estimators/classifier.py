@@ -33,8 +33,8 @@ from dpmac.nets import LOSSES, Loss, MultiLabelCrossEntropy, WeightedClasses
 from dpmac.privacy import BOUNDS, Normalise, PrivateRows
 from dpmac.randomness import NoiseSource
 from dpmac.tables.stored import MEMORY
-from dpmac.training.afterwards import Afterwards
 from dpmac.training.defaults import calibration_for
+from dpmac.training.post_training import PostTraining
 from dpmac.training.trainer import Evaluate
 
 
@@ -67,10 +67,10 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
 
     Attributes
     ----------
-    classes_, n_features_in_, front_ (the public map from rows to the network's inputs, or None), network_ (a plain
-    torch module, calibrated), calibration_ (slope and offset of the logits that went into it, or None), plan_,
-    privacy_ (``.epsilon``, ``.delta``, ``.statement()``, ``.ledger``), history_ (one public record an epoch), run_
-    (all of it, with ``save``).
+    classes_, n_features_in_, feature_map_ (the public map from rows to the network's inputs, or None), network_ (a
+    plain torch module, calibrated), calibration_ (slope and offset of the logits that went into it, or None), plan_,
+    privacy_ (``.epsilon``, ``.delta``, ``.statement()``, ``.ledger``), history_ (one public record an epoch), run_ (all
+    of it, with ``save``).
     """
 
     _labels_may_be_several = True
@@ -118,7 +118,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         table, source = self._train(given, targets, loss, after=after, evaluate=evaluate, notes=notes)
         self.classes_, self._indicator = classes, indicator
         self.calibration_: tuple[float, float] | None = None
-        with self._afterwards("calibration") as done:
+        with self._post_training("calibration") as done:
             if calibration is not None and (done.kept is not None or done.made < calibration.rounds):
                 self._calibrate(calibration, table, source.spawn("calibration"), weights, done)
         return self
@@ -147,7 +147,7 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         table: PrivateRows,
         source: NoiseSource,
         weights: Tensor | None,
-        done: Afterwards,
+        done: PostTraining,
     ) -> None:
         self.calibration_ = calibration.fit(
             table.behind(self.run_.outputs, room=MEMORY),  # once for all rounds

@@ -19,13 +19,13 @@ from dpmac.estimators.rows import Array, Given, OnRows
 from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.extensions.outputs import remember
-from dpmac.nets.fronts import Front, ToRange
+from dpmac.nets.feature_maps import FeatureMap, ToRange
 from dpmac.planning.calibration import calibrate
 from dpmac.privacy import Ledger, Mechanism, Origin, PrivateRows, check_origin
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.tables import TableEncoder
 from dpmac.tables.decoder import cells_near, longest
-from dpmac.training.following import books
+from dpmac.training.distributed_sync import books
 
 MEAN = 0.05  # of the budget, for the mean
 USUAL_CODE = 8
@@ -36,7 +36,7 @@ Shares = tuple[tuple[str, float], ...]
 
 
 class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type: ignore[misc]
-    """An estimator that codes rows and decodes codes, both on the scale of the front's outputs, its *inputs*.
+    """An estimator that codes rows and decodes codes, both on the scale of the feature map's outputs, its *inputs*.
 
     A number of a table is one input in [-1, 1] (and its logarithm, if the range is wide), a category is one-hot. The
     class on it says :meth:`_code_of` and :meth:`_inputs_of`, and fits by :meth:`_release`.
@@ -58,33 +58,37 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
     # --- fitting ------------------------------------------------------------------------------------------------------
 
     def _release(self, given: Given, shares: Shares, make: Make[Model]) -> tuple[Model, Origin]:
-        """Whatever ``make(table, noise_multiplier, source, ledger)`` releases, and what has made the rows; ``front_``
-        and ``privacy_`` are set.
+        """Whatever ``make(table, noise_multiplier, source, ledger)`` releases, and what has made the rows;
+        ``feature_map_`` and ``privacy_`` are set.
 
         ``shares`` says what will be released, unsampled, with which part of the budget; the noise multiplier s is that
         of all of it, so that a part p must be released at s / sqrt(p). Nothing is spent before all has been checked.
         """
         x = given.x
-        delta, device, front = self._delta(given.n), self._machine.available_device(), self._front(x.shape[1])
+        delta, device, feature_map = (
+            self._delta(given.n),
+            self._machine.available_device(),
+            self._feature_map(x.shape[1]),
+        )
         sigma = _least_noise(shares, float(self.epsilon), delta) if math.isfinite(self.epsilon) else 0.0
         ledger, source = books(self._world, self.ledger), noise_source(self._seed())
         ledger.check_unit(given.unit)
         self._check_total(ledger, _mechanisms(shares, sigma), delta)
-        known = check_origin(ledger, delta, schema=front)
+        known = check_origin(ledger, delta, schema=feature_map)
         before = stage_before(given.few, ledger, _mechanisms(shares, sigma), delta, self._world.leads)
-        if front is None and sigma and self._world.leads:
+        if feature_map is None and sigma and self._world.leads:
             warn_of_scales(given.few)
         with counted(given.few, self.epsilon, ledger, self.ledger is not None or not self._world.leads):
             raw = given.table().to(device)
-            model = make(raw if front is None else raw.behind(front.to(device)), sigma, source, ledger)
-        self.front_ = None if front is None else front.cpu()
+            model = make(raw if feature_map is None else raw.behind(feature_map.to(device)), sigma, source, ledger)
+        self.feature_map_ = None if feature_map is None else feature_map.cpu()
         self.privacy_ = Privacy(ledger, delta, (*known.notes(), *before.notes))
         return model, before.origin
 
     def _width(self, raw: int) -> int:
         """The number of inputs of rows of ``raw`` cells."""
-        front = self._front(raw)
-        return raw if front is None else math.prod(front.shape_after((raw,)))
+        feature_map = self._feature_map(raw)
+        return raw if feature_map is None else math.prod(feature_map.shape_after((raw,)))
 
     def _kept(self, name: str, value: int | None, width: int) -> int:
         """The length of the code: as given, or USUAL_CODE, and never more than there are inputs."""
@@ -96,7 +100,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
         return kept
 
     def _reach(self, width: int) -> float:
-        """A public bound on the norm of inputs; rows without a front are pulled back to it."""
+        """A public bound on the norm of inputs; rows without a feature map are pulled back to it."""
         if not math.isfinite(self.epsilon):
             return ENDLESS
         encoder = self._encoder()
@@ -122,7 +126,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
         if codes.shape[1] != self._n_features_out:
             fix = f"give codes of {self._n_features_out} numbers, as transform does"
             raise ArgumentError("X", f"{codes.shape[1]} columns", fix)
-        return _rows_of(self.front_, self._inputs_of(codes).cpu())
+        return _rows_of(self.feature_map_, self._inputs_of(codes).cpu())
 
     def reconstruction_error(self, X: Any) -> Array:
         """Of each row, the mean squared difference between its inputs and what comes back: large for rows unlike those
@@ -139,20 +143,20 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
     def _exact(self, X: Any) -> Tensor:
         """The inputs of rows, float64."""
         rows = self._raw(X)
-        front = self._front(rows.shape[1])
-        return (rows if front is None else front(rows)).double()
+        feature_map = self._feature_map(rows.shape[1])
+        return (rows if feature_map is None else feature_map(rows)).double()
 
     @property
     def _n_features_out(self) -> int:
         raise NotImplementedError
 
 
-def _rows_of(front: Front | None, inputs: Tensor) -> Any:
-    """Raw rows from inputs, through a front that the estimators make."""
-    if isinstance(front, TableEncoder):
-        return cells_near(front, inputs)
-    if isinstance(front, ToRange):
-        inputs = (inputs.clamp(-1, 1) + 1) / 2 * (front.high - front.low) + front.low
+def _rows_of(feature_map: FeatureMap | None, inputs: Tensor) -> Any:
+    """Raw rows from inputs, through a feature map that the estimators make."""
+    if isinstance(feature_map, TableEncoder):
+        return cells_near(feature_map, inputs)
+    if isinstance(feature_map, ToRange):
+        inputs = (inputs.clamp(-1, 1) + 1) / 2 * (feature_map.high - feature_map.low) + feature_map.low
     return inputs.numpy()
 
 

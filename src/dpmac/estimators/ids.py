@@ -21,7 +21,20 @@ WHO = {
     *("student", "pupil", "resident", "citizen", "household", "account", "applicant", "passenger", "driver", "worker"),
 }
 NUMBER = {"id", "ids", "no", "nr", "num", "number", "key", "code", "uuid", "guid", "hash", "identifier"}
-ALONE = {"id", "pid", "uid", "uuid", "guid", "mrn", "ssn", "patid", "userid", "memberid", "personid", "patientid"}
+SINGLE_PROCESS = {
+    "id",
+    "pid",
+    "uid",
+    "uuid",
+    "guid",
+    "mrn",
+    "ssn",
+    "patid",
+    "userid",
+    "memberid",
+    "personid",
+    "patientid",
+}
 FEW = 20  # values of a column that is called "subject" or "member": a category, as likely as not
 
 
@@ -55,7 +68,7 @@ def _names(table: Any) -> list[str]:
 def _sure(name: str) -> bool | None:
     """Whether a column called so holds ids of persons: surely, perhaps (False), or no (None)."""
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
-    if len(words) == 1 and words[0] in ALONE:
+    if len(words) == 1 and words[0] in SINGLE_PROCESS:
         return True
     if words and words[-1] in NUMBER:
         return True if WHO & set(words[:-1]) else None

@@ -42,8 +42,8 @@ class DPMACPCA(Coder):
     Attributes
     ----------
     components_ (n_components, inputs), orthonormal rows, the largest first; mean_ (inputs); explained_variance_ and
-    explained_variance_ratio_, noisy, of the rows as they were clipped; n_components_; n_features_in_; front_ (the
-    public map from rows to inputs, or None: ``front_.get_feature_names_out()`` names a table's inputs); pca_ (the
+    explained_variance_ratio_, noisy, of the rows as they were clipped; n_components_; n_features_in_; feature_map_ (the
+    public map from rows to inputs, or None: ``feature_map_.get_feature_names_out()`` names a table's inputs); pca_ (the
     :class:`~dpmac.methods.ReleasedPCA`); privacy_.
     """
 
@@ -73,7 +73,7 @@ class DPMACPCA(Coder):
             return middle, method.fit(table, source, ledger)
 
         (middle, found), made_of = self._release(given, SHARES, make)
-        self.pca_ = replace(found, origin=Origin.together(found.origin, made_of))
+        self.pca_ = replace(found, origin=Origin.merged(found.origin, made_of))
         self.n_components_ = kept
         self.mean_ = self.pca_.centre.cpu().numpy()
         self.components_ = self.pca_.components.cpu().numpy()

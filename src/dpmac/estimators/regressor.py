@@ -44,8 +44,8 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
 
     Attributes
     ----------
-    front_, network_, plan_, privacy_, history_, run_ as of :class:`DPMACClassifier`; residual_std_ (on the scale of
-    the target, or None), target_range_.
+    feature_map_, network_, plan_, privacy_, history_, run_ as of :class:`DPMACClassifier`; residual_std_ (on the scale
+    of the target, or None), target_range_.
     """
 
     _regression = True
@@ -80,7 +80,7 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         table, source = self._train(given, targets, LOSSES["squared"], after=after)
         self.target_range_ = (low, high)
         self.residual_std_: float | None = None
-        with self._afterwards("measuring of residuals") as done:
+        with self._post_training("measuring of residuals") as done:
             kept = done.kept
             if residuals is not None and not done.made:
                 kept = (residuals.fit(table, self.run_.outputs, source.spawn("residuals"), done.ledger),)

@@ -1,4 +1,4 @@
-"""The way from what a user has, a table or an array, to rows of numbers and their public front."""
+"""The way from what a user has, a table or an array, to rows of numbers and their public feature map."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from dpmac.estimators.sharing import check_own_rows
 from dpmac.estimators.warning import Few
 from dpmac.extensions.persons import MOST
 from dpmac.extensions.stores import Store
-from dpmac.extensions.world import ALONE, World
-from dpmac.nets.fronts import Front, ToRange
+from dpmac.extensions.world import SINGLE_PROCESS, World
+from dpmac.nets.feature_maps import FeatureMap, ToRange
+from dpmac.old_names import OldAttribute
 from dpmac.privacy import Persons, PrivateRows
 from dpmac.privacy.sampling import ROW
 from dpmac.tables import Files, Schema, TableEncoder
@@ -56,7 +57,7 @@ class Given:
 
     x: Tensor | Stored
     persons: Persons | None = None
-    world: World = ALONE
+    world: World = SINGLE_PROCESS
     elsewhere: int = 0  # persons, else rows, of other processes
 
     @property
@@ -87,7 +88,8 @@ class Given:
 class OnRows(Budgeted):
     """An estimator of tables with a ``schema``, or of arrays with (or without) a ``feature_range``."""
 
-    front_: Front | None
+    feature_map_: FeatureMap | None
+    front_ = OldAttribute("feature_map_")
     privacy_: Privacy
     _bins = 12  # pieces of a numeric code
     _made = 8  # bytes for each input of a row in memory, at the most, while a fit makes them
@@ -179,7 +181,7 @@ class OnRows(Budgeted):
         return self._enough(x, files, groups, read.ids), y[0] if y else torch.empty(0)
 
     def _looked_over(self, X: Array) -> Tensor:
-        self._front(X.shape[1])  # a bad range is said before anything else
+        self._feature_map(X.shape[1])  # a bad range is said before anything else
         return _tensor(X)
 
     def _read(self, encoder: TableEncoder, X: Any) -> Tensor:
@@ -254,10 +256,10 @@ class OnRows(Budgeted):
     def _inputs(self, X: Any) -> Tensor:
         """The network's inputs for rows, for a metric on public ones."""
         rows = self._raw(X)
-        front = self._front(rows.shape[1])
-        return rows if front is None else front(rows).float()
+        feature_map = self._feature_map(rows.shape[1])
+        return rows if feature_map is None else feature_map(rows).float()
 
-    def _front(self, width: int) -> Front | None:
+    def _feature_map(self, width: int) -> FeatureMap | None:
         if self.schema is not None:
             return self._encoder()
         if self.feature_range is None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from dpmac.checks import ArgumentError
 from dpmac.extensions.persons import shared_key
 from dpmac.extensions.world import World
-from dpmac.training.following import agreed
+from dpmac.training.distributed_sync import agreed
 
 Array = np.ndarray[Any, Any]
 OWN = {"machine", "ledger", "random_state"}

@@ -91,7 +91,7 @@ class Few:
 
 
 def warn_of_scales(x: Tensor) -> None:
-    """Warn where some column of raw rows is plainly not scaled; of a network's inputs that no public front has made."""
+    """Warn where some column of raw rows is plainly not scaled and no public feature map scales it."""
     rows = _array(x)
     few = rows[:: max(1, math.ceil(rows.size / _SCALED))].astype(np.float64)
     sizes = np.sqrt(np.mean(np.square(few), axis=0))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmac.privacy.entry import PERSON, Entry
-from dpmac.privacy.sampling import NO_ROOM, ROW
+from dpmac.privacy.sampling import MIN_OVERFLOW, ROW
 
 _NUMBERS = ("noise_multiplier", "sample_rate", "overflow")
 _DAY = len("2026-01-31")
@@ -42,7 +42,7 @@ def from_dict(raw: Mapping[str, Any]) -> Entry:
     Version 0.1 wrote no ``overflow`` (it had room for all but one sample in 2**80), date, purpose, model or run.
     A line without a unit is of rows.
     """
-    old = {"overflow": 0.0 if raw["sample_rate"] == 1 else NO_ROOM, **dict.fromkeys(_WORDS[1:], ""), "unit": ROW}
+    old = {"overflow": 0.0 if raw["sample_rate"] == 1 else MIN_OVERFLOW, **dict.fromkeys(_WORDS[1:], ""), "unit": ROW}
     raw = {**old, **raw}
     if set(raw) != {*_NUMBERS, *_WORDS, "seeded", "scales"}:
         raise ValueError(f"its fields are {sorted(raw)}")

@@ -68,7 +68,7 @@ class LedgerFile:
         self._size, self._to_renew = size, renew
         self.heads = heads  # the digest after every line, the header's root first
         self._torn: int | None = None  # where a torn last line begins
-        self.witnessed = True  # whether its witness is told of every release
+        self.guarded = True  # whether its witness is told of every release
 
     @classmethod
     def begin(cls, path: Path, data_set: str, created: str) -> LedgerFile:
@@ -139,7 +139,7 @@ class LedgerFile:
             self.heads += heads
             handle.seek(0)
             _write_all(handle, replace(self.header, entries=len(self.heads) - 1, head=self.heads[-1]).line())
-        if self.witnessed:
+        if self.guarded:
             rollback_guard.note(self.path, self.heads)
 
     def _sealed(self, lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], bytes]:
@@ -176,7 +176,7 @@ class LedgerFile:
             place = self.path.resolve()  # a link stays one
             beside = part_of(place)
             fresh = LedgerFile.begin(beside, self.header.data_set, self.header.created)
-            fresh.witnessed = False
+            fresh.guarded = False
             try:
                 fresh.append(*lines)
                 beside.replace(place)

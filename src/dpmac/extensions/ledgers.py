@@ -148,7 +148,7 @@ class Ledger(Releases):
     def save(self, path: str | Path) -> None:
         """Write the whole ledger to a new file, in the format that :meth:`load` reads, with dates to the day."""
         copy = _begun(path, self._data_set)
-        copy.witnessed = False  # a copy to look at: what is continued is the ledger
+        copy.guarded = False  # a copy to look at: what is continued is the ledger
         copy.append(*(published(entry) for entry in self._entries))
 
     @classmethod

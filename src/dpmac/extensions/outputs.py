@@ -72,7 +72,7 @@ def maker_of(rows: Array) -> Origin:
     every = np.unique(np.concatenate([sample for one in _remembered for sample in one.samples]))
     near = np.flatnonzero(_among(columns, every).sum(axis=0) >= _FEWEST)  # most tables have no such column
     found = [np.unique(columns[columns[:, place] > 0, place]) for place in near]
-    return Origin.together(*(one.origin for one in _remembered if orders & one.orders or _shares(found, one)))
+    return Origin.merged(*(one.origin for one in _remembered if orders & one.orders or _shares(found, one)))
 
 
 def _shares(columns: list[Array], output: _Output) -> bool:

@@ -34,7 +34,7 @@ from torch import Tensor
 
 from dpmac.cells import flat, is_missing
 from dpmac.checks import ArgumentError, integer
-from dpmac.extensions.world import ALONE, World
+from dpmac.extensions.world import SINGLE_PROCESS, World
 from dpmac.privacy.entry import PERSON
 from dpmac.randomness import NoiseSource, SystemNoise
 
@@ -56,7 +56,7 @@ class Persons:
     starts: Tensor
     max_rows: int
     name: str = ""
-    world: World = ALONE  # the processes that were asked whether they have rows of these persons, too
+    world: World = SINGLE_PROCESS  # the processes that were asked whether they have rows of these persons, too
 
     @classmethod
     def of(cls, ids: Any, max_rows: int = USUAL, name: str = "") -> Persons:
@@ -114,7 +114,7 @@ class Persons:
         ``ids`` are those of the persons here, each once or more often. The guarantee is for all rows of a person, and a
         person in two processes would have two places. Digests are compared, under a key that is drawn for this alone.
         """
-        if world is not ALONE:
+        if world is not SINGLE_PROCESS:
             check_whole(world, flat(ids, "groups", _FIX))
         return replace(self, world=world)
 
@@ -134,7 +134,7 @@ class Persons:
 
 def persons_in(world: World | None, groups: Any, max_rows: int, rows: int) -> Persons:
     """The persons that ``groups`` says, of whom no other process of ``world`` may have rows."""
-    world = ALONE if world is None else world
+    world = SINGLE_PROCESS if world is None else world
     persons: Persons = groups if isinstance(groups, Persons) else Persons.of(groups, max_rows).whole_in(world, groups)
     if persons.world is not world:
         fix = "whether others have rows of these persons was not asked: persons.whole_in(world, ids)"

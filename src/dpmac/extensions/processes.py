@@ -33,12 +33,12 @@ import torch
 from torch import Tensor, distributed
 
 from dpmac.extensions.world import Done, WorldError
-from dpmac.privacy.door import Asked
+from dpmac.privacy.gaussian_release import Asked
 from dpmac.privacy.ledger import Releases
 from dpmac.randomness import NoiseSource
 
 
-class Together:
+class ProcessGroup:
     """The processes of a torch.distributed group, which must have been started (``dpmac.training.distributed``).
 
     ``group`` carries sums and answers (NCCL between GPUs, gloo else); ``words``, a gloo group, what processes say.
@@ -58,7 +58,7 @@ class Together:
     def __repr__(self) -> str:
         return f"Together(rank={self.rank}, size={self.size})"
 
-    def __deepcopy__(self, memo: Any) -> Together:
+    def __deepcopy__(self, memo: Any) -> ProcessGroup:
         return self  # a handle
 
     def released(self, asked: Asked, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
@@ -232,7 +232,7 @@ def whole_sums(asked: Asked, source: NoiseSource) -> Tensor:
 
 def most_steps(asked: Asked) -> list[float]:
     """The largest number of grid steps that each process' rows can bring: public."""
-    return [asked.grid.most_steps(rows) for rows in asked.batch.most_rows(asked.rooms)]
+    return [asked.grid.most_steps(rows) for rows in asked.batch.most_rows(asked.paddings)]
 
 
 def described(asked: Asked) -> dict[str, str]:

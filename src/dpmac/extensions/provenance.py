@@ -1,4 +1,4 @@
-"""Where something that looks public came from: a network, a front or a threshold that private rows have shaped.
+"""Where something that looks public came from: a network, a feature map or a threshold that private rows have shaped.
 
 Whatever leaves a release is public in the sense of its ledger, and of no other: used again on the same rows under an
 empty ledger, it would make a statement too small. So what is made of released numbers carries the names of the
@@ -58,14 +58,14 @@ class Origin:
         found: dict[str, list[Mechanism]] = {}
         for (run, noise, rate, label, overflow), count in counts.items():
             found.setdefault(run, []).append(Mechanism(noise, rate, count, label, overflow))
-        return cls.together(cls(_sorted({run: tuple(made) for run, made in found.items()})), *before)
+        return cls.merged(cls(_sorted({run: tuple(made) for run, made in found.items()})), *before)
 
     def check(self, ledger: Releases) -> None:
         """Raise :class:`ArgumentError` unless ``ledger`` holds these releases."""
-        check_origin(ledger, front=self)
+        check_origin(ledger, feature_map=self)
 
     @classmethod
-    def together(cls, *known: Origin | None) -> Origin:
+    def merged(cls, *known: Origin | None) -> Origin:
         """All that any of them knows."""
         origins = [origin for origin in known if origin is not None]
         runs: dict[str, tuple[Mechanism, ...]] = {}
@@ -158,7 +158,7 @@ class Shaped(nn.Module):
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *more: Any) -> None:
         if _KEY in local_metadata:
-            self.origin = Origin.together(self.origin, Origin.from_dict(json.loads(local_metadata[_KEY])))
+            self.origin = Origin.merged(self.origin, Origin.from_dict(json.loads(local_metadata[_KEY])))
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *more)  # type: ignore[no-untyped-call]
 
 
@@ -170,7 +170,7 @@ def origin_of(*things: Any, name: str = "thing") -> Origin:
     holds too many objects to look at all of them.
     """
     seen: dict[int, Any] = {}  # by id, and kept, so that no id is used twice
-    return Origin.together(*(found for thing in things for found in _origins_in(thing, seen, name)))
+    return Origin.merged(*(found for thing in things for found in _origins_in(thing, seen, name)))
 
 
 def _origins_in(thing: Any, seen: dict[int, Any], name: str) -> list[Origin]:
@@ -203,14 +203,14 @@ def check_origin(ledger: Releases, delta: float | None = None, **things: Any) ->
     for name, origin in known.items():
         if origin and not origin.within(ledger):
             cost = "" if delta is None else f", epsilon {epsilon_of(origin.mechanisms(), delta):.4g} at delta {delta:g}"
-            own = name if hasattr(type(things[name]), "as_public") else "the network, front or schema in it"
+            own = name if hasattr(type(things[name]), "as_public") else "the network, feature map or schema in it"
             fix = (
                 f"private rows have shaped it ({len(origin)} releases{cost}), and the ledger does not hold that: pass "
                 "the ledger that does (ledger=run.ledger, and plan with before=run.ledger.mechanisms()), or start from "
                 f"fresh numbers. If they were rows of other people, say so: {own}.as_public('rows of other people')"
             )
             raise ArgumentError(name, f"<{type(things[name]).__name__}>", fix)
-    return Origin.together(*known.values())
+    return Origin.merged(*known.values())
 
 
 def _whole(ledger: Releases) -> Releases:

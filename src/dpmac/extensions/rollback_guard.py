@@ -25,7 +25,7 @@ _LONGEST = 4096  # bytes: it has less than 300
 _FIX = "put the newest copy back, or what was spent since is forgotten. If that is meant, delete"
 
 
-def witness_of(ledger: Path) -> Path:
+def guard_file_of(ledger: Path) -> Path:
     """The witness of a ledger's file, whether it is there or not."""
     place = ledger.resolve()  # a link has no witness of its own
     return place.with_name(f"{place.name}.seen")
@@ -34,7 +34,7 @@ def witness_of(ledger: Path) -> Path:
 def note(ledger: Path, heads: Sequence[str]) -> None:
     """Remember that a ledger has come so far. What cannot be written is left: a release never fails for its witness."""
     seen = {"entries": f"{len(heads) - 1:0{_DIGITS}d}", "head": heads[-1], "root": heads[0]}
-    text, place = json.dumps(seen).encode() + b"\n", witness_of(ledger)
+    text, place = json.dumps(seen).encode() + b"\n", guard_file_of(ledger)
     with suppress(OSError), opened_in_place(place) as handle:  # one write of a few bytes, and through no link
         if os.fstat(handle.fileno()).st_size == len(text):
             handle.write(text)
@@ -51,7 +51,7 @@ def check(ledger: Path, heads: Sequence[str], seen: dict[str, Any] | None) -> No
     if seen is None:
         return
     count, head, root = int(seen["entries"]), str(seen["head"]), str(seen["root"])
-    place = witness_of(ledger)
+    place = guard_file_of(ledger)
     if root != heads[0]:
         raise ValueError(f"{ledger} is another ledger than the one that {place} saw there: {_FIX} {place}")
     if count >= len(heads):
@@ -65,14 +65,14 @@ def check_none(ledger: Path) -> None:
     """Raise unless a new ledger may begin here: not where one with releases has gone."""
     seen = told(ledger)
     if seen is not None and int(seen["entries"]):
-        place = witness_of(ledger)
+        place = guard_file_of(ledger)
         fix = f"a ledger of {int(seen['entries'])} releases was here, says {place}, and is gone: {_FIX} {place}"
         raise ArgumentError("ledger", str(ledger), fix)
 
 
 def told(ledger: Path) -> dict[str, Any] | None:
     """What the witness says; None if there is none, or it is damaged: it is a help, and no ledger."""
-    place = witness_of(ledger)
+    place = guard_file_of(ledger)
     if not place.is_file():  # a pipe would make its reader wait
         return None
     try:

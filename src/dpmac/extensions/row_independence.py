@@ -1,10 +1,10 @@
 """Code that lets rows have a say in each other, caught before anything private is touched.
 
 A release counts on every row's parts being a function of that row alone. Contract tests hold our own pieces to that; a
-loss, a Z-step, a front or a bound of a user's own is tried here, when it is used: made-up rows go through it, then the
-same with a few of them changed, plainly and outrageously, and no other row's numbers may move beyond rounding. The rows
-are random numbers of several sizes, so nothing is learned of anybody, and nothing is spent. A batch's mean, its largest
-entry or a running sum moves all rows and is found; what happens only for rows of a special kind may not be.
+loss, a Z-step, a feature map or a bound of a user's own is tried here, when it is used: made-up rows go through it,
+then the same with a few of them changed, plainly and outrageously, and no other row's numbers may move beyond rounding.
+The rows are random numbers of several sizes, so nothing is learned of anybody, and nothing is spent. A batch's mean,
+its largest entry or a running sum moves all rows and is found; what happens only for rows of a special kind may not be.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def fault_of(function: Function, made: Sequence[Trial]) -> str | None:
     return None
 
 
-def check_apart(name: str, function: Function, blank: Columns) -> None:
+def check_row_independence(name: str, function: Function, blank: Columns) -> None:
     """Raise :class:`ArgumentError`, naming the piece, if ``function`` treats rows otherwise than each by itself."""
     fault = fault_of(function, trials(blank))
     if fault is not None:

@@ -1,6 +1,6 @@
 """The processes that hold parts of one table and release from it as one: what the rest of the core asks of them.
 
-Most of the time there is one (:class:`Alone`). Several are :class:`dpmac.extensions.processes.Together`.
+Most of the time there is one (:class:`SingleProcess`). Several are :class:`dpmac.extensions.processes.ProcessGroup`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from dpmac.privacy.door import Asked
+    from dpmac.privacy.gaussian_release import Asked
     from dpmac.privacy.ledger import Releases
     from dpmac.randomness import NoiseSource
 
@@ -60,7 +60,7 @@ class World(Protocol):
         """Write the leader's numbers into everybody's tensors."""
 
 
-class Alone:
+class SingleProcess:
     """The only process there is."""
 
     rank, size, leads = 0, 1, True
@@ -89,8 +89,8 @@ class Alone:
     def __repr__(self) -> str:
         return "Alone()"
 
-    def __deepcopy__(self, memo: Any) -> Alone:
+    def __deepcopy__(self, memo: Any) -> SingleProcess:
         return self
 
 
-ALONE = Alone()
+SINGLE_PROCESS = SingleProcess()

@@ -8,9 +8,9 @@ repeat itself, so there is no limit to what one key may make). The key travels t
 so whoever can read the device's memory or its driver's can read it, as they can the rows.
 
 The cipher is written twice: in plain torch here, for any device, and as a Triton kernel that makes the same bits
-(:mod:`dpmac.kernels.kernel`). The kernel is used where Triton is there, after it has shown once on that device that
-it gives the bits of the other; a kernel that gives others is an error. Draws whose rounding the device's doubles leave
-open come back to the CPU, by their numbers alone, and are decided there.
+(:mod:`dpmac.kernels.chacha_triton`). The kernel is used where Triton is there, after it has shown once on that device
+that it gives the bits of the other; a kernel that gives others is an error. Draws whose rounding the device's doubles
+leave open come back to the CPU, by their numbers alone, and are decided there.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def kernel_for(device: torch.device) -> ModuleType | None:
     A Triton that is there but cannot compile is told in a warning, and plain torch makes the same noise more slowly.
     """
     try:
-        import dpmac.kernels.kernel as kernel
+        import dpmac.kernels.chacha_triton as kernel
     except ImportError:
         return None
     key, count, bits = bytes(range(100, 132)), 1001, 20

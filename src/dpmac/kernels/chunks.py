@@ -3,7 +3,7 @@
 K2: what single precision rounds by is counted here, and set aside in every norm.
 
 A product of double precision takes twice as long as one of single. What single precision rounds is counted instead, in
-:data:`SINGLE_ROOM`, and every norm that a bound and the door go by has room for it.
+:data:`SINGLE_MARGIN`, and every norm that a bound and the door go by has room for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 CHUNK = 256  # rows in one single-precision product, at most
 GROUP = 8  # such products, of so many rows, that are added up in single precision; of fewer, more: see group_of
 _UNITS = 2 * CHUNK**2 + CHUNK * GROUP * (GROUP + 1)  # what all that can be off by, in units of 2**-24
-SINGLE_ROOM = _UNITS * 2.0**-24 * 1.001  # of a share's bound; see in_chunks
+SINGLE_MARGIN = _UNITS * 2.0**-24 * 1.001  # of a share's bound; see in_chunks
 _SMALL = 1 << 15  # numbers of a product for which a batched kernel is the quicker one on a CPU
 
 
@@ -29,7 +29,7 @@ def in_chunks(left: Tensor, right: Tensor, one: bool, together: int = 1) -> Tens
     kernel adds), so by c^2 u in norm; the j-th addition of a group by j c u (added two by two, or in any other order,
     by less in all: each addition is off by u times what is below it in the tree). Only the chunk of the row that comes
     or goes, and the additions behind it, can round differently: twice that, (2 c^2 + c g (g + 1)) u, is
-    :data:`SINGLE_ROOM` at most.
+    :data:`SINGLE_MARGIN` at most.
     """
     width, units = right.shape[1], left.shape[1]
     if left.shape[0] == 0:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import check_dimensions
-from dpmac.kernels.norms import norms_apart, times
+from dpmac.kernels.norms import norms_and_scales, times
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class GramPart:
         return (self.weights.shape[1], self.inputs.shape[1], self.inputs.shape[1])
 
     def norms(self) -> Tensor:
-        (weights, a), (inputs, b) = norms_apart(self.weights), norms_apart(self.inputs)
+        (weights, a), (inputs, b) = norms_and_scales(self.weights), norms_and_scales(self.inputs)
         found = weights * inputs.square() * (a * b * b)  # in this order: b * b alone could underflow
         return torch.where((weights == 0) & torch.isfinite(inputs), 0.0, found)  # b * b may well be infinite there
 

@@ -10,11 +10,11 @@ from torch import Tensor
 
 def row_norms(rows: Tensor) -> Tensor:
     """Euclidean norm of each row (..., d), accumulated in double precision; no square underflows or overflows."""
-    unit, largest = norms_apart(rows)
+    unit, largest = norms_and_scales(rows)
     return unit * largest
 
 
-def norms_apart(rows: Tensor) -> tuple[Tensor, Tensor]:
+def norms_and_scales(rows: Tensor) -> tuple[Tensor, Tensor]:
     """The norm of each row as two factors, so that a product of norms can be made without underflow.
 
     Double rows are taken over their largest entry first; squares of single-precision numbers are safe in double.

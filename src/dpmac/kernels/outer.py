@@ -1,8 +1,8 @@
 """Outer products, a dense layer's slopes: norms from their two vectors (K1), and one matrix product for the sum (K2).
 
 K1: the norm of a share is the product of its vectors' norms, rounded up. K2: a sum in double precision is within what
-``SLACK`` of :mod:`dpmac.privacy.parts` sets aside, one in single precision within :data:`SINGLE_ROOM`, which every norm
-carries. A share that its precision cannot hold is left out of the sum: its norm is counted all the same.
+``SLACK`` of :mod:`dpmac.privacy.parts` sets aside, one in single precision within :data:`SINGLE_MARGIN`, which every
+norm carries. A share that its precision cannot hold is left out of the sum: its norm is counted all the same.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import check_dimensions
-from dpmac.kernels.chunks import SINGLE_ROOM, exactly, in_chunks
-from dpmac.kernels.norms import kept, norms_apart, single_norms, times
+from dpmac.kernels.chunks import SINGLE_MARGIN, exactly, in_chunks
+from dpmac.kernels.norms import kept, norms_and_scales, single_norms, times
 
 LARGEST = 1e15  # a vector of single precision that is longer is left out
 SMALLEST = 2.0**-126  # the least number that has all digits in single precision
@@ -44,7 +44,7 @@ class OuterPart:
     the constant that a bias multiplies.
 
     Factors are kept beside the vectors and multiplied in when shares are summed. Vectors of single precision are summed
-    in single precision, and :meth:`norms` then has the worst rounding of that added to it (:data:`SINGLE_ROOM`).
+    in single precision, and :meth:`norms` then has the worst rounding of that added to it (:data:`SINGLE_MARGIN`).
     """
 
     left: Tensor  # (rows, d_out)
@@ -124,10 +124,10 @@ class OuterPart:
         if self.one:
             # lengths are 0 or above 1e-19 and below 1e39
             right = right.square_().add_(1.0).sqrt_().mul_(1.0 + 2.0**-50)
-        return (left * right).mul_(1.0 + SINGLE_ROOM), left, right
+        return (left * right).mul_(1.0 + SINGLE_MARGIN), left, right
 
     def _measured_double(self) -> tuple[Tensor, Tensor, Tensor]:
-        (left, a), (right, b) = norms_apart(self.left), norms_apart(self.right)
+        (left, a), (right, b) = norms_and_scales(self.left), norms_and_scales(self.right)
         if self.one:
             right, b = torch.hypot(right * b, torch.ones_like(right)), torch.ones_like(b)
         return left * right * (a * b), left * a, right * b

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpmac.randomness import NoiseSource
 
 MAX_BLOCK = 8192  # rows in a block, at most: the rounding argument of parts.SLACK counts on it
-USUAL_BLOCK = 4608  # unless another number is asked for: room for a batch of 4,096, and what caches hold is quicker
+DEFAULT_BLOCK = 4608  # unless another number is asked for: room for a batch of 4,096, and what caches hold is quicker
 MULTIPLE = 32  # rows of a block come in multiples of it: matrix kernels have no remainders to treat apart
 RATIO = 10.0  # of the count's noise multiplier to that of the whole release
 SAVES = 0.04  # of the spots, at least, or a count is not worth its noise
@@ -42,7 +42,7 @@ _UP = 1.0 + 2.0**-40  # far above the rounding of a few operations
 
 
 @dataclass(frozen=True)
-class Room:
+class Padding:
     """Spots for a sample: ``most``, or fewer by a noisy count of the rows in it, of noise multiplier ``deviation``."""
 
     most: int
@@ -77,18 +77,18 @@ class Room:
 
 
 @functools.lru_cache(maxsize=1024)
-def rooms(shards: tuple[int, ...], rate: float, overflow: float, noise_multiplier: float) -> tuple[Room, ...]:
+def paddings(shards: tuple[int, ...], rate: float, overflow: float, noise_multiplier: float) -> tuple[Padding, ...]:
     """The room of every shard of a table, of which there are so many places in each: all are counted, or none.
 
     A release without noise counts nothing: no noise would hide it. Nor does one that has room for all places, as one
     on all rows has (``overflow`` 0).
     """
-    public = tuple(Room(room_for(n, rate, overflow)) for n in shards)
+    public = tuple(Padding(capacity_for(n, rate, overflow)) for n in shards)
     if noise_multiplier == 0.0 or overflow == 0.0:
         return public
     deviation = RATIO * noise_multiplier * _UP
     half = overflow / 2
-    counted = tuple(Room(room_for(n, rate, half), deviation, half) for n in shards)
+    counted = tuple(Padding(capacity_for(n, rate, half), deviation, half) for n in shards)
     expected = sum(
         min(room.most, n * rate + room.margin * deviation / 2.0**_BITS) for room, n in zip(counted, shards, strict=True)
     )
@@ -96,7 +96,7 @@ def rooms(shards: tuple[int, ...], rate: float, overflow: float, noise_multiplie
 
 
 @functools.lru_cache(maxsize=1024)
-def room_for(n: int, rate: float, overflow: float) -> int:
+def capacity_for(n: int, rate: float, overflow: float) -> int:
     """The least c such that of n - 1 places c or more stand with a chance of at most ``overflow``; n at most.
 
     n - 1, because the question is whether one more row, the one that comes or goes, still finds a spot. That number of
@@ -112,13 +112,13 @@ def room_for(n: int, rate: float, overflow: float) -> int:
 
 
 def block_size(capacity: int, micro_batch: int | None, together: int = 1) -> int:
-    """Rows in a block: all there is room for in as few equal blocks as the micro-batch (or USUAL_BLOCK) allows.
+    """Rows in a block: all there is room for in as few equal blocks as the micro-batch (or DEFAULT_BLOCK) allows.
 
     Depends on public numbers only. A multiple of MULTIPLE, and of ``together``, a power of two; or, of rows alone, so
     many that they are chunks of one length (:func:`~dpmac.kernels.chunks.chunk_of`).
     """
     capacity, multiple = max(capacity, 1), max(MULTIPLE, together)
-    most = min(multiple * math.ceil((USUAL_BLOCK if micro_batch is None else micro_batch) / multiple), MAX_BLOCK)
+    most = min(multiple * math.ceil((DEFAULT_BLOCK if micro_batch is None else micro_batch) / multiple), MAX_BLOCK)
     each = math.ceil(capacity / math.ceil(capacity / most))
     chunks = math.ceil(each / CHUNK)
     alike = 4 * chunks * math.ceil(each / (4 * chunks))

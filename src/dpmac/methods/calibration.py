@@ -28,7 +28,7 @@ from torch import Tensor
 
 from dpmac.checks import integer, number
 from dpmac.extensions.provenance import check_origin
-from dpmac.extensions.row_independence import ROWS, check_apart
+from dpmac.extensions.row_independence import ROWS, check_row_independence
 from dpmac.mac.released import eigen, tamed
 from dpmac.planning.calibration import calibrate as least_noise
 from dpmac.privacy import (
@@ -107,7 +107,7 @@ class Calibration:
         the ``made`` rounds that are paid for, from the numbers ``kept`` (None: those of the start).
         """
         check_origin(ledger, logits=logits)
-        check_apart("logits", logits, rows.blank(ROWS)[:1])
+        check_row_independence("logits", logits, rows.blank(ROWS)[:1])
         classes = rows.shapes[1][0]
         binary = classes == 2 and not several
         start = ([1.0, 0.0] if binary else [1.0]) if kept is None else list(kept)

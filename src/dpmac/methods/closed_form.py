@@ -20,7 +20,8 @@ from dpmac.extensions.provenance import Origin
 from dpmac.mac import Polynomial
 from dpmac.methods.pca import DPPCA, ReleasedPCA
 from dpmac.methods.tables import private_table
-from dpmac.nets.fronts import Front
+from dpmac.nets.feature_maps import FeatureMap
+from dpmac.old_names import with_old_arguments
 from dpmac.privacy import GramPart, Ledger, OuterPart, Part, Partition, PerLayerClip, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.query import Answer
@@ -36,24 +37,25 @@ _LOW = 1e-28  # so that what a threshold follows from is within a bound's limits
 SIMULATED = 20_000  # public draws for the features' Gram matrix
 
 
-class InvertibleFront(Protocol):
-    """A front whose outputs can be taken back to raw rows, such as ``Affine`` and ``LowFrequencies``."""
+class InvertibleFeatureMap(Protocol):
+    """A feature map whose outputs can be taken back to raw rows, such as ``Affine`` and ``LowFrequencies``."""
 
     def __call__(self, rows: Tensor) -> Tensor: ...
 
     def inverse(self, inputs: Tensor) -> Tensor: ...
 
 
+@with_old_arguments(front="feature_map")
 @dataclass(frozen=True, eq=False)
 class ClosedForm:
     """Public choices of a :class:`ClosedFormAutoencoder`.
 
-    ``front`` takes raw rows to what is coded, and back (``Affine``, ``LowFrequencies``); None codes the rows as they
-    are. ``share`` of the budget goes to DP-PCA and the rest to the output layer; 1 keeps the linear code alone. The
-    code has ``code`` numbers, and the hidden layer ``features`` random cosines of it, of width ``bandwidth``, for rows
-    of norm about ``norm``. ``threshold`` clips each example's part of the slope (None: at the length of what DP-PCA
-    leaves over, by its eigenvalues), ``ridge`` regularises the solve. DP-PCA is of rows put on the sphere or, without
-    ``normalise``, clipped at RADIUS times the ``norm``.
+    ``feature_map`` takes raw rows to what is coded, and back (``Affine``, ``LowFrequencies``); None codes the rows as
+    they are. ``share`` of the budget goes to DP-PCA and the rest to the output layer; 1 keeps the linear code alone.
+    The code has ``code`` numbers, and the hidden layer ``features`` random cosines of it, of width ``bandwidth``, for
+    rows of norm about ``norm``. ``threshold`` clips each example's part of the slope (None: at the length of what
+    DP-PCA leaves over, by its eigenvalues), ``ridge`` regularises the solve. DP-PCA is of rows put on the sphere or,
+    without ``normalise``, clipped at RADIUS times the ``norm``.
 
     The solve needs the features' Gram matrix as well. ``curvature`` "simulated" draws codes for it from a Gaussian of
     the released second moments, at no cost: right for images. "released" asks the rows, in the same release as the
@@ -61,7 +63,7 @@ class ClosedForm:
     numbers), so that a ridge should grow with the noise and ``features`` be a few hundred at most.
     """
 
-    front: InvertibleFront | None = None
+    feature_map: InvertibleFeatureMap | None = None
     share: float = 0.5
     code: int = 20
     features: int = 600
@@ -80,25 +82,25 @@ class ClosedForm:
             number(name, getattr(self, name), "give a finite number above 0", low=_LOW, high=1.0 / _LOW)
         if self.curvature not in ("simulated", "released"):
             raise ArgumentError("curvature", self.curvature, "choose 'simulated' or 'released'")
-        if self.front is not None and not hasattr(self.front, "inverse"):
-            fix = "an autoencoder must find its way back: give a front with an inverse, such as Affine, or None"
-            raise ArgumentError("front", self.front, fix)
+        if self.feature_map is not None and not hasattr(self.feature_map, "inverse"):
+            fix = "an autoencoder must find its way back: give a feature map with an inverse, such as Affine, or None"
+            raise ArgumentError("feature_map", self.feature_map, fix)
 
     def fit(
         self, x: Tensor | PrivateRows, noise_multiplier: float, source: NoiseSource, ledger: Ledger
     ) -> ClosedFormAutoencoder:
         """Train on raw rows ``x`` (n, d) at the total cost of one Gaussian mechanism of ``noise_multiplier``.
 
-        Two releases with multipliers sigma/sqrt(share) and sigma/sqrt(1 - share) compose to sigma exactly. The front
-        is applied inside the release. Bad arguments raise :class:`ArgumentError` and spend nothing.
+        Two releases with multipliers sigma/sqrt(share) and sigma/sqrt(1 - share) compose to sigma exactly. The feature
+        map is applied inside the release. Bad arguments raise :class:`ArgumentError` and spend nothing.
         """
         sigma = check_multiplier(noise_multiplier)
         first = check_multiplier(sigma / math.sqrt(self.share))
         second = check_multiplier(sigma / math.sqrt(1.0 - self.share)) if self.share < 1.0 else 0.0
         raw = private_table("x", x)
-        if isinstance(self.front, Front):
-            self.front.shape_after(raw.shapes[0])
-        table = raw if self.front is None else raw.behind(self.front)
+        if isinstance(self.feature_map, FeatureMap):
+            self.feature_map.shape_after(raw.shapes[0])
+        table = raw if self.feature_map is None else raw.behind(self.feature_map)
         method = DPPCA(self.code, first, radius=RADIUS * self.norm, normalise=self.normalise)
         pca = method.fit(table, source.spawn("pca"), ledger)
         if self.share >= 1.0:
@@ -157,7 +159,7 @@ class ClosedForm:
 
 @dataclass(frozen=True, eq=False)
 class ClosedFormAutoencoder:
-    """Rows through the front to a linear code, and back through the components and the solved output layer.
+    """Rows through the feature map to a linear code, and back through the components and the solved output layer.
 
     All of it is released or public: using it costs nothing.
     """
@@ -169,7 +171,7 @@ class ClosedFormAutoencoder:
     decoder: Tensor | None
 
     def code_of(self, rows: Tensor) -> Tensor:
-        """The code of rows that went through the front; each row by itself."""
+        """The code of rows that went through the feature map; each row by itself."""
         return rows @ self.pca.components.transpose(0, 1)
 
     def spread(self) -> Tensor:
@@ -195,15 +197,15 @@ class ClosedFormAutoencoder:
 
     def encode(self, x: Tensor) -> Tensor:
         """The codes (n, code) of raw rows."""
-        front = self.choices.front
-        return self.code_of(x.double() if front is None else front(x))
+        feature_map = self.choices.feature_map
+        return self.code_of(x.double() if feature_map is None else feature_map(x))
 
     def decode(self, codes: Tensor) -> Tensor:
         """Raw rows from codes."""
         out = codes @ self.pca.components
         if self.decoder is not None:
             out = out + self.hidden(codes) @ self.decoder.transpose(0, 1)
-        return out if self.choices.front is None else self.choices.front.inverse(out)
+        return out if self.choices.feature_map is None else self.choices.feature_map.inverse(out)
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """What the autoencoder gives back for raw rows ``x``, in double precision."""

@@ -17,7 +17,7 @@ from dpmac.checks import ArgumentError, number
 from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.mac.released import tamed
 from dpmac.methods.tables import private_table, public_ball
-from dpmac.nets.fronts import Affine, Ball
+from dpmac.nets.feature_maps import Affine, Ball
 from dpmac.privacy import DensePart, JointClip, Ledger, Mechanism, Part, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.randomness import NoiseSource
@@ -98,7 +98,7 @@ class ReleasedMean:
     spread: float
     origin: Origin = PUBLIC
 
-    def front(self) -> Affine:
+    def feature_map(self) -> Affine:
         """Rows less the mean, for a model."""
         made = Affine(self.mean.cpu()).to(self.mean.device)
         made.origin = self.origin

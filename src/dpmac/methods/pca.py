@@ -20,8 +20,9 @@ from dpmac.checks import ArgumentError, integer, number
 from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.mac.released import eigen, tamed
 from dpmac.methods.tables import check_table, private_table, public_ball
+from dpmac.nets.feature_maps import Ball, Projection
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
-from dpmac.nets.fronts import Ball, Projection
+from dpmac.old_names import OldAttribute
 from dpmac.privacy import GramPart, Ledger, Mechanism, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.randomness import NoiseSource
@@ -76,8 +77,8 @@ class DPPCA:
 
         Adds exactly one event to ``ledger``: a Gaussian mechanism of this noise multiplier on all rows. Bad arguments
         raise :class:`ArgumentError` and spend nothing. The noise comes from ``source.spawn("DP-PCA")``: fresh at every
-        call, unless the source is seeded, which replays it. A table may come behind a front
-        (``PrivateRows(x).behind(front)``): its components are then those of the front's outputs.
+        call, unless the source is seeded, which replays it. A table may come behind a feature map
+        (``PrivateRows(x).behind(feature_map)``): its components are then those of the feature map's outputs.
         """
         table = private_table("x", x)
         ball = self._ball(table)
@@ -121,7 +122,7 @@ class ReleasedPCA:
     ``components`` (k, d) are orthonormal rows, largest eigenvalue first, each with its largest entry positive.
     ``moment`` (d, d) is the noisy sum of x x^T over the scaled rows, and ``eigenvalues`` are its largest: both grow
     with n, and an eigenvalue near ``noise_multiplier * sqrt(2 d)`` or below is mostly noise. ``origin`` are the
-    releases that it comes from, which every front and network that is made of it knows.
+    releases that it comes from, which every feature map and network that is made of it knows.
     """
 
     components: Tensor
@@ -139,14 +140,16 @@ class ReleasedPCA:
     def radius(self) -> float:
         return self.ball.radius
 
+    front = OldAttribute("feature_map")
+
     def mechanism(self) -> Mechanism:
         """What the release cost, for ``Plan.before``."""
         return Mechanism(self.noise_multiplier, 1.0, 1, LABEL)
 
-    def front(self, length: float | None = None) -> Projection:
+    def feature_map(self, length: float | None = None) -> Projection:
         """The map from raw rows to their codes, for a model: each code scaled to ``length``, if that is given.
 
-        Private rows go through it inside the release: ``Trainer(front=pca.front())``.
+        Private rows go through it inside the release: ``Trainer(feature_map=pca.feature_map())``.
         """
         ball = self.ball
         made = Projection(self.components, ball.centre, ball.radius, ball.normalise, length)
@@ -157,10 +160,10 @@ class ReleasedPCA:
         """Codes (n, k) of *public* rows (n, d): scaled and clipped exactly as in fitting, then projected; row by row.
 
         Every code has norm at most 1. Codes of private rows are private, and must not be made for a whole table
-        beforehand (the shape of the product, and so its rounding, would depend on every row): use :meth:`front`.
+        beforehand (the shape of the product, and so its rounding, would depend on every row): use :meth:`feature_map`.
         """
         check_table("x", x, self.components.shape[1])
-        codes: Tensor = self.front().to(x.device)(x)
+        codes: Tensor = self.feature_map().to(x.device)(x)
         return codes.to(x.dtype)
 
     def reconstruct(self, codes: Tensor) -> Tensor:

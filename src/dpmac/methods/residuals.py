@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dpmac.checks import number
 from dpmac.extensions.provenance import check_origin
-from dpmac.extensions.row_independence import ROWS, check_apart
+from dpmac.extensions.row_independence import ROWS, check_row_independence
 from dpmac.planning.calibration import calibrate as least_noise
 from dpmac.privacy import DensePart, Ledger, Mechanism, Part, Partition, PerLayerClip, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
@@ -42,7 +42,7 @@ class ResidualScale:
     def fit(self, rows: PrivateRows, outputs: Callable[[Tensor], Tensor], source: NoiseSource, ledger: Ledger) -> float:
         """The standard deviation, on the scale of the targets; at least a thousandth, and at most 2, their range."""
         check_origin(ledger, outputs=outputs)
-        check_apart("outputs", outputs, rows.blank(ROWS)[:1])
+        check_row_independence("outputs", outputs, rows.blank(ROWS)[:1])
         answer = release(
             rows.everything(),
             self.query(outputs),

@@ -8,7 +8,7 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, number
 from dpmac.mac import Polynomial
 from dpmac.methods.tables import check_table
-from dpmac.nets.fronts import Front
+from dpmac.nets.feature_maps import FeatureMap
 from dpmac.nets.layers import with_one
 from dpmac.privacy import GramPart, JointClip, Ledger, OuterPart, Part, Partition, PrivateRows, Query, release
 from dpmac.randomness import NoiseSource
@@ -24,19 +24,19 @@ def linear_classifier(
     ridge: float,
     source: NoiseSource,
     ledger: Ledger,
-    front: Front | None = None,
+    feature_map: FeatureMap | None = None,
 ) -> Tensor:
     """Weights (classes, d + 1) of ridge regression on one-hot ``labels``, from one release of X^T X and Y^T X.
 
-    Raw rows go through ``front`` inside the release. Every example's parts are bounded jointly, so the release costs
-    one Gaussian mechanism of ``noise_multiplier``. ``x`` may be a private table of rows and labels; then ``labels`` is
-    None. Scores of raw rows are ``with_one(front(rows)) @ weights.T``.
+    Raw rows go through ``feature_map`` inside the release. Every example's parts are bounded jointly, so the release
+    costs one Gaussian mechanism of ``noise_multiplier``. ``x`` may be a private table of rows and labels; then
+    ``labels`` is None. Scores of raw rows are ``with_one(feature_map(rows)) @ weights.T``.
     """
     number("ridge", ridge, "give a number above 0", low=1e-30, high=1e30)
     raw = x if isinstance(x, PrivateRows) else _table(x, labels)
     if len(raw.shapes) != 2:
         raise ArgumentError("x", f"{len(raw.shapes)} columns", "give rows and labels")
-    table = raw if front is None else raw.behind(front)
+    table = raw if feature_map is None else raw.behind(feature_map)
     query = statistics(table.shapes[0][0] + 1, table.shapes[1][0])
     answer = release(table.everything(), query, noise_multiplier=noise_multiplier, source=source, ledger=ledger)
     cross, gram = answer[CROSS], answer[GRAM]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.nets.fronts import Ball
+from dpmac.nets.feature_maps import Ball
 from dpmac.privacy import PrivateRows
 
 _AT_ONCE = 1 << 26  # numbers that are looked at together: what that takes is small beside any table

@@ -1,4 +1,4 @@
-"""Networks: activations and losses with their derivatives, layers, the stack they make, and the fronts before it."""
+"""Networks: activations and losses with their derivatives, layers, stacks of them, and feature maps."""
 
 from dpmac.nets.activations import ACTIVATIONS, Activation, activation
 from dpmac.nets.layers import AvgPool2d, Conv2d, Dense, Flatten, Layer, MaxPool2d, Unflatten, WeightLayer

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from dpmac.checks import ArgumentError, number
-from dpmac.kernels.losses import MEDIUM, QUICK, ROUGH, Effort
+from dpmac.kernels.loss_distributions import MEDIUM, QUICK, ROUGH, Effort
 from dpmac.planning.search import Range, UnreachableError, least, limit
 from dpmac.privacy.accounting import MIN_MULTIPLIER, Mechanism, cost_of, epsilon_of
 

@@ -16,7 +16,7 @@ from typing import Any
 from dpmac.checks import ArgumentError, PrivacyWarning, integer, number
 from dpmac.planning.calibration import calibrate
 from dpmac.privacy.accounting import MIN_DELTA, Accountant, Mechanism, check_multiplier, epsilon_of, merged
-from dpmac.privacy.sampling import MIN_RATE, NO_ROOM, PoissonSampler
+from dpmac.privacy.sampling import MIN_OVERFLOW, MIN_RATE, PoissonSampler
 from dpmac.randomness import NoiseSource
 
 STEP = "training step"
@@ -116,7 +116,7 @@ class Plan:
 
     def sampler(self, source: NoiseSource) -> PoissonSampler:
         """The Poisson sampler that the accounting assumes."""
-        return PoissonSampler(self.n, self.sample_rate, source, self.overflow or NO_ROOM)
+        return PoissonSampler(self.n, self.sample_rate, source, self.overflow or MIN_OVERFLOW)
 
     def epsilon(self, accountant: Accountant = "pld") -> float:
         """What the whole run will cost at the plan's delta."""

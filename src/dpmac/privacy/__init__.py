@@ -10,8 +10,8 @@ from dpmac.kernels.gram import GramPart
 from dpmac.kernels.outer import OuterPart
 from dpmac.kernels.positions import PositionPart
 from dpmac.privacy.accounting import Mechanism, epsilon_of
-from dpmac.privacy.door import BrokenPromiseError, release
 from dpmac.privacy.entry import Entry
+from dpmac.privacy.gaussian_release import BrokenPromiseError, release
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import Part
 from dpmac.privacy.private_rows import PrivateRows

@@ -1,12 +1,12 @@
 """What a list of mechanisms costs: dp-accounting, called in one place. No accountant of our own.
 
 The figure we report is by privacy loss distributions (PLD), composed pessimistically: every discretisation is upwards,
-so the epsilon is an upper bound, but for floating point: tails are differences of numbers near 1, and a composition
-can miss up to 1e-15 of delta for every release. So a part of delta is set aside for that (:data:`ROUNDOFF`), and where
-it would be a large part the figure is that of the moments accountant in its modern form (RDP), which works with
+so the epsilon is an upper bound, but for floating point: tails are differences of numbers near 1, and a composition can
+miss up to 1e-15 of delta for every release. So a part of delta is set aside for that (:data:`ROUNDOFF`), and where it
+would be a large part the figure is that of the moments accountant in its modern form (RDP), which works with
 logarithms; see :func:`trusted`. RDP stands beside it in any case. How the distributions are kept small is in
-:mod:`dpmac.kernels.losses`. dp-accounting is imported on first use, so that a command's ``--help`` need not wait for
-it.
+:mod:`dpmac.kernels.loss_distributions`. dp-accounting is imported on first use, so that a command's ``--help`` need not
+wait for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.kernels.losses import FULL, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian, quiet_absl
+from dpmac.kernels.loss_distributions import FULL, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian, quiet_absl
 
 Accountant = Literal["pld", "rdp"]
 MIN_MULTIPLIER = 0.01  # below it an epsilon is in the thousands and the accountants lose their footing
@@ -114,7 +114,7 @@ def trusted(mechanisms: Sequence[Mechanism], delta: float) -> tuple[Accountant, 
     return ("pld", delta - spare) if delta > 10 * spare else ("rdp", delta)
 
 
-def with_room(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[list[Mechanism], float]]:
+def with_overflow(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[list[Mechanism], float]]:
     """What to account for in place of samples that may find no room, and at which delta: every one is an upper bound.
 
     Which *other* places a step draws has the same law for both of two neighbouring tables, and is independent of all
@@ -152,7 +152,7 @@ def cost_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountan
         raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
     if not released:
         return 0.0
-    return min(_plain_cost(some, left, accountant, effort) for some, left in with_room(released, delta))
+    return min(_plain_cost(some, left, accountant, effort) for some, left in with_overflow(released, delta))
 
 
 def _plain_cost(released: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> float:

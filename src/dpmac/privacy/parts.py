@@ -2,8 +2,8 @@
 
 A part never builds a matrix per example. It keeps the factors (an outer product is two vectors), knows the norm of
 every example's share from them, can scale every share by its own factor, and can be summed. Summing turns private
-numbers into an aggregate, so only :mod:`dpmac.privacy.door` may call :meth:`Part.total`, which a test sees to. The
-kinds of parts are kernels: :mod:`dpmac.kernels.outer`, ``dense``, ``gram`` and ``positions``.
+numbers into an aggregate, so only :mod:`dpmac.privacy.gaussian_release` may call :meth:`Part.total`, which a test sees
+to. The kinds of parts are kernels: :mod:`dpmac.kernels.outer`, ``dense``, ``gram`` and ``positions``.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class PrivateRows:
         self._columns: Columns | Fetcher = tensors or _fetcher(columns[0])
         self._kinds = tensors[:] if tensors else columns[0].blank  # type: ignore[union-attr]
         self._device: torch.device = self._kinds[0].device
-        self._front: Map | None = None  # where rows go through it in every release
-        self.origin: Origin | None = None  # the releases that have shaped a front which the rows are behind
+        self._feature_map: Map | None = None  # where rows go through it in every release
+        self.origin: Origin | None = None  # the releases that have shaped a feature map which the rows are behind
         self._given = world
         self._world = world if world is not None and world.size > 1 else None  # where there are several processes
         self._rows: Places = OneRowEach(torch.arange(lengths[0]), lengths[0])
@@ -65,9 +65,9 @@ class PrivateRows:
     @property
     def world(self) -> World:
         """The processes that hold parts of this table."""
-        from dpmac.extensions.world import ALONE
+        from dpmac.extensions.world import SINGLE_PROCESS
 
-        return self._given or ALONE
+        return self._given or SINGLE_PROCESS
 
     @property
     def stored(self) -> bool:
@@ -78,15 +78,15 @@ class PrivateRows:
     def shapes(self) -> list[tuple[int, ...]]:
         """The shape of one row of every column: public."""
         shapes = [tuple(column.shape[1:]) for column in self._kinds]
-        if self._front is not None:
+        if self._feature_map is not None:
             with torch.no_grad():
-                shapes[0] = tuple(self._front(self._zeros(MULTIPLE)[0]).shape[1:])
+                shapes[0] = tuple(self._feature_map(self._zeros(MULTIPLE)[0]).shape[1:])
         return shapes
 
     def blank(self, count: int) -> Columns:
         """``count`` rows of zeros in every column, of the shapes and kinds that a query gets: public."""
         first, *others = self._zeros(count)
-        return (first if self._front is None else self._front(first), *others)
+        return (first if self._feature_map is None else self._feature_map(first), *others)
 
     def _zeros(self, count: int) -> list[Tensor]:
         return [torch.zeros(count, *kind.shape[1:], dtype=kind.dtype, device=self._device) for kind in self._kinds]
@@ -100,9 +100,9 @@ class PrivateRows:
         columns = self._columns
         table = self._with(tuple(c.to(device) for c in columns) if isinstance(columns, tuple) else columns, self._rows)
         table._device = device
-        front, home = self._front, self.device
-        if front is not None and home != device:
-            table._front = lambda rows: front(rows.to(home)).to(device)
+        feature_map, home = self._feature_map, self.device
+        if feature_map is not None and home != device:
+            table._feature_map = lambda rows: feature_map(rows.to(home)).to(device)
         return table
 
     def sample(self, sampler: PoissonSampler) -> Batch:
@@ -124,7 +124,7 @@ class PrivateRows:
         self, columns: Columns | Fetcher, places: Tensor | None, rate: float, seeded: bool, overflow: float
     ) -> Batch:
         drawn = columns, self._rows, places, rate, seeded, overflow
-        return Batch(*drawn, self._front, self.origin, self._device, self._world, self._shards)
+        return Batch(*drawn, self._feature_map, self.origin, self._device, self._world, self._shards)
 
     def without(self, place: int) -> PrivateRows:
         """The neighbouring table: the row at ``place``, or all rows of the person there, deleted from every column, and
@@ -134,12 +134,12 @@ class PrivateRows:
         rows, kept = self._rows.without(place)
         return self._with(tuple(column[kept.to(column.device)] for column in self._columns), rows)
 
-    def behind(self, front: Map, room: int = 0) -> PrivateRows:
-        """The table with ``front`` of its first column in place of that column: see
+    def behind(self, feature_map: Map, room: int = 0) -> PrivateRows:
+        """The table with ``feature_map`` of its first column in place of that column: see
         :func:`dpmac.extensions.feature_maps.behind`."""
         from dpmac.extensions.feature_maps import behind
 
-        return behind(self, front, room)
+        return behind(self, feature_map, room)
 
     def _with(self, columns: Columns | Fetcher, rows: Places) -> PrivateRows:
         table = copy.copy(self)

@@ -20,10 +20,11 @@ Answer = Mapping[str, Tensor]
 class Query:
     """``parts(*columns)`` gets a block of rows and gives their bounded parts, one for each partition, row by row.
 
-    The guarantee rests on two things that the asker promises and that contract tests hold every asker to: row n of
-    each part depends on row n alone (and on public numbers), and the parts of a row together keep the promise that
-    the partitions' scales state (:mod:`dpmac.bounds.clipping`). The second is checked again on every row by
-    :func:`~dpmac.privacy.door.release`. ``label`` is what the ledger and the statement will call the release.
+    The guarantee rests on two things that the asker promises and that contract tests hold every asker to: row n of each
+    part depends on row n alone (and on public numbers), and the parts of a row together keep the promise that the
+    partitions' scales state (:mod:`dpmac.bounds.clipping`). The second is checked again on every row by
+    :func:`~dpmac.privacy.gaussian_release.release`. ``label`` is what the ledger and the statement will call the
+    release.
 
     All code that runs inside ``parts`` is private code: it sees rows. Tests find it by watching, not from a list.
 

@@ -1,9 +1,9 @@
 """Poisson samples of private rows, each of which can be spent once.
 
 The accountant's amplification theorem speaks of batches in which every row stands independently with probability q.
-:class:`Batch` carries the q it was really drawn with, and :func:`dpmac.privacy.door.release` writes *that* q into
-the ledger, so sampling and accounting cannot disagree. A batch can be released once: a second release of the same
-rows would need another theorem.
+:class:`Batch` carries the q it was really drawn with, and :func:`dpmac.privacy.gaussian_release.release` writes *that*
+q into the ledger, so sampling and accounting cannot disagree. A batch can be released once: a second release of the
+same rows would need another theorem.
 
 The table has n places, and n is public. Neighbouring tables differ in one place: a row stands there, or it is blank.
 A place may also be a person's, with any number of rows (:mod:`dpmac.extensions.persons`).
@@ -22,7 +22,7 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.kernels.gaps import RARE
 from dpmac.kernels.gathering import Columns, gathered
-from dpmac.kernels.padding import MAX_BLOCK, Room, block_size, rooms
+from dpmac.kernels.padding import MAX_BLOCK, Padding, block_size, paddings
 from dpmac.randomness import NoiseSource, SystemNoise, shuffled
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpmac.extensions.world import World
 
 MIN_RATE = 1e-9
-NO_ROOM = 2.0**-80  # the chance that a sample finds no room, unless a plan sets more of its delta aside
+MIN_OVERFLOW = 2.0**-80  # the chance that a sample finds no room, unless a plan sets more of its delta aside
 ROW = "row"  # the unit of privacy of a table whose places hold one row each
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
 Map = Callable[[Tensor], Tensor]
@@ -41,16 +41,16 @@ class PoissonSampler:
     """Draws places: each of ``n`` independently with probability ``rate``, whether a row stands there or not.
 
     Right for any rate from 1e-9 to 1. From the operating system's draws it is exact to 2**-69, and exact where places
-    are rare (:mod:`dpmac.kernels.gaps`); a seeded comparison is made on 53 bits, so a rate of 1e-6 is off by 1e-10
-    of itself at most. A rate of 1 takes every place. A draw may be empty. Reproducible only if the source is
-    seeded. ``overflow`` is the chance with which a sample may find no room (:func:`room_for`): the less room, the less
+    are rare (:mod:`dpmac.kernels.gaps`); a seeded comparison is made on 53 bits, so a rate of 1e-6 is off by 1e-10 of
+    itself at most. A rate of 1 takes every place. A draw may be empty. Reproducible only if the source is seeded.
+    ``overflow`` is the chance with which a sample may find no room (:func:`capacity_for`): the less room, the less
     work, and the ledger says what it was. It is 0 at a rate of 1.
     """
 
     n: int
     rate: float
     source: NoiseSource
-    overflow: float = NO_ROOM
+    overflow: float = MIN_OVERFLOW
 
     def __post_init__(self) -> None:
         integer("n", self.n, "give the number of rows, at least 1")
@@ -155,15 +155,15 @@ class Batch:
         sample_rate: float,
         seeded: bool,
         overflow: float,
-        front: Map | None = None,
+        feature_map: Map | None = None,
         origin: Origin | None = None,
         device: torch.device | None = None,
         world: World | None = None,
         shards: tuple[int, ...] | None = None,
     ) -> None:
         self._columns, self._rows, self._places, self._spent = columns, rows, places, False
-        self._front = front  # of rows that did not go through it beforehand: applied to every block anew
-        self.origin = origin  # what has shaped the rows' front
+        self._feature_map = feature_map  # of rows that did not go through it beforehand: applied to every block anew
+        self.origin = origin  # what has shaped the rows' feature map
         self.sample_rate, self.overflow = sample_rate, overflow
         self.seeded = seeded  # amplification by sampling needs a sample that nobody can replay
         self.world = world  # the processes that hold parts of the table; None for one
@@ -185,33 +185,33 @@ class Batch:
         """This process' number among those that hold the table."""
         return 0 if self.world is None else self.world.rank
 
-    def rooms(self, noise_multiplier: float) -> tuple[Room, ...]:
+    def paddings(self, noise_multiplier: float) -> tuple[Padding, ...]:
         """The room for the sample in every process, if it is released with that much noise: public."""
         if self.device.type == "cuda":  # what is recorded has one shape
-            return rooms(self._shards, self.sample_rate, self.overflow, 0.0)
-        return rooms(self._shards, self.sample_rate, self.overflow, noise_multiplier)
+            return paddings(self._shards, self.sample_rate, self.overflow, 0.0)
+        return paddings(self._shards, self.sample_rate, self.overflow, noise_multiplier)
 
-    def most_rows(self, rooms: Sequence[Room]) -> list[int]:
+    def most_rows(self, paddings: Sequence[Padding]) -> list[int]:
         """Rows that each process can bring to a release, at most: public.
 
         Where there are several, as others must be able to tell: more than there are spots, however a process divides
         its sample into blocks (:func:`block_size` rounds up to a multiple of 32, or of ``together``, or by a 64th).
         """
-        rows = [self.together * room.most for room in rooms]
+        rows = [self.together * room.most for room in paddings]
         return rows if len(rows) == 1 else [2 * each + 64 * self.together for each in rows]
 
     @property
     def steady(self) -> bool:
         """Whether :meth:`take` does nothing but fetch rows, always from the same memory."""
-        return self._front is None and isinstance(self._columns, tuple)
+        return self._feature_map is None and isinstance(self._columns, tuple)
 
     @torch.no_grad()
     def take(self, columns: Columns, row_at: Tensor) -> tuple[Columns, Tensor]:
         """The block of the rows ``row_at``, and the weight of every row in it; see :func:`gathered`."""
         (first, *others), weights = gathered(columns, row_at)
-        return (first if self._front is None else self._front(first), *others), weights
+        return (first if self._feature_map is None else self._feature_map(first), *others), weights
 
-    def spend(self, room: Room, micro_batch: int | None, source: NoiseSource) -> Iterator[tuple[Columns, Tensor]]:
+    def spend(self, room: Padding, micro_batch: int | None, source: NoiseSource) -> Iterator[tuple[Columns, Tensor]]:
         """The sample, once: row numbers at random spots, in blocks of one size, each with the columns they are rows of.
 
         How many blocks there are, and their shape, follows from public numbers, or from a noisy count that is paid for

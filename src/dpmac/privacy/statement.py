@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from dpmac.checks import number
-from dpmac.privacy.accounting import MIN_DELTA, UNIT, Mechanism, accountant_version, epsilon_of, trusted, with_room
+from dpmac.privacy.accounting import MIN_DELTA, UNIT, Mechanism, accountant_version, epsilon_of, trusted, with_overflow
 from dpmac.privacy.entry import PERSON
 from dpmac.privacy.sampling import ROW
 
@@ -101,7 +101,7 @@ class Statement:
         return [*self.notes, *never_covered(self.unit)]
 
     def _kind(self) -> str:
-        return trusted(*with_room(self.mechanisms, self.delta)[0])[0]
+        return trusted(*with_overflow(self.mechanisms, self.delta)[0])[0]
 
     def _accountant(self) -> str:
         if self._kind() == "rdp":

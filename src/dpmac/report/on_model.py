@@ -14,9 +14,9 @@ from dpmac.report.attack import Attack
 from dpmac.report.charts import Axis, Line, dots, keys, line_chart, short, spread
 from dpmac.report.effects import Effect, Effects, effects_of, way_back
 from dpmac.report.markup import Markup, facts, figure, group, paragraph, section, table, text
-from dpmac.report.material import Material
 from dpmac.report.on_privacy import bound_above
 from dpmac.report.reliability import Bin, Reliability
+from dpmac.report.run_contents import RunContents
 from dpmac.report.synthetic import MISSING, Maker, maker_for
 
 COLUMNS = 12  # of which effects are drawn
@@ -32,7 +32,7 @@ SYNTHETIC = (
 )
 
 
-def head_section(run: Material, attack: Attack | None) -> Markup:
+def head_section(run: RunContents, attack: Attack | None) -> Markup:
     """Name, what was trained, when, and the figures that are seen first."""
     statement = run.statement
     epsilon = "none" if not statement.noisy else round_up(statement.epsilon, 3)
@@ -60,7 +60,7 @@ def head_section(run: Material, attack: Attack | None) -> Markup:
     )
 
 
-def _what(run: Material) -> str:
+def _what(run: RunContents) -> str:
     schema, estimator = run.schema, run.estimator
     columns = len(schema.features) if schema is not None else getattr(estimator, "n_features_in_", None)
     of = f" of “{schema.target}”" if schema is not None and schema.target and not run.codes else ""
@@ -86,7 +86,7 @@ def _what(run: Material) -> str:
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-def scores_section(run: Material) -> Markup:
+def scores_section(run: RunContents) -> Markup:
     """Scores on public or paid-for rows, or why there are none."""
     found = run.scores
     title = "What it scores"
@@ -101,7 +101,7 @@ def scores_section(run: Material) -> Markup:
     return section("scores", title, words, table(("score", "value"), rows, numeric=(1,)), *_progress(run))
 
 
-def _progress(run: Material) -> list[Markup]:
+def _progress(run: RunContents) -> list[Markup]:
     """Metrics that the history has, which are of rows the user handed over as public."""
     names = sorted({name for record in run.history for name in record.metrics})
     made = []
@@ -116,7 +116,7 @@ def _progress(run: Material) -> list[Markup]:
     return made
 
 
-def calibration_section(run: Material) -> Markup | None:
+def calibration_section(run: RunContents) -> Markup | None:
     """Predicted against observed; None without an evaluation that has it."""
     bins = _bins(run.scores or {})
     if not bins:
@@ -167,7 +167,7 @@ def _scores(found: Mapping[str, Any]) -> dict[str, Any]:
     return dict(scores) if isinstance(scores, Mapping) else {}
 
 
-def _first_scores(run: Material) -> list[tuple[str, Any]]:
+def _first_scores(run: RunContents) -> list[tuple[str, Any]]:
     return list(_scores(run.scores).items())[:2] if run.scores is not None else []
 
 
@@ -178,7 +178,7 @@ def _figure(value: Any) -> str:
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def columns_section(run: Material) -> Markup:
+def columns_section(run: RunContents) -> Markup:
     """The effect of each column, or what comes back of a row, on synthetic rows."""
     maker = maker_for(run.estimator, run.schema)
     title = "What comes back of a row" if run.codes else "What each column does"
@@ -188,7 +188,7 @@ def columns_section(run: Material) -> Markup:
     return _way_back(run, maker, title) if run.codes else _effects(run, maker, title)
 
 
-def _effects(run: Material, maker: Maker, title: str) -> Markup:
+def _effects(run: RunContents, maker: Maker, title: str) -> Markup:
     found = effects_of(run.estimator, maker, run.schema)
     what = "probability" if found.probabilities else "prediction"
     of = f" of “{found.outputs[0]}”" if found.probabilities and len(found.outputs) == 1 else ""
@@ -232,7 +232,7 @@ def _amount(size: float, y: Axis) -> str:
     return f"{100 * size:.2g} points" if y.percent else short(size)
 
 
-def _way_back(run: Material, maker: Maker, title: str) -> Markup:
+def _way_back(run: RunContents, maker: Maker, title: str) -> Markup:
     found = way_back(run.estimator, maker)
     words = paragraph(
         f"A row goes to its code and back, {SYNTHETIC} The columns of these rows are independent, so a code that is "

@@ -9,7 +9,7 @@ from dpmac.privacy.statement import SEEDED_LINE, never_covered, not_less, noun, 
 from dpmac.report.attack import Attack
 from dpmac.report.charts import Axis, Line, line_chart, percent, short, spread
 from dpmac.report.markup import Markup, bullets, figure, group, paragraph, section, table, text
-from dpmac.report.material import Material
+from dpmac.report.run_contents import RunContents
 from dpmac.report.spending import LayerSignal, epsilon_over_releases, groups_of, signals_of
 
 PRIORS = (0.5, 0.1, 0.01)
@@ -17,7 +17,7 @@ FALSE_ALARMS = (0.001, 0.01, 0.1)
 SHOWN = 100  # groups of releases at most
 
 
-def statement_section(run: Material) -> Markup:
+def statement_section(run: RunContents) -> Markup:
     """The statement in its own words, and all that it does not cover."""
     lines = run.statement.sentences()
     words = [line for line in lines if not line.startswith("  - ") and not line.endswith(":")]
@@ -32,7 +32,7 @@ def statement_section(run: Material) -> Markup:
     return section("statement", "What is guaranteed", *parts)
 
 
-def spending_section(run: Material) -> Markup:
+def spending_section(run: RunContents) -> Markup:
     """Epsilon after so many releases."""
     points = epsilon_over_releases(run.ledger, run.delta)
     finite = [(float(k), epsilon) for k, epsilon in points if math.isfinite(epsilon)]
@@ -71,7 +71,7 @@ def spending_section(run: Material) -> Markup:
 # --- the attacker -----------------------------------------------------------------------------------------------------
 
 
-def attack_section(run: Material, found: Attack | None) -> Markup:
+def attack_section(run: RunContents, found: Attack | None) -> Markup:
     """What can be learned of one row, at most; ``found`` is None where there is no bound."""
     title = "What an attacker can gain"
     if found is None:
@@ -168,7 +168,7 @@ def _percent(part: float, rounding: str) -> str:
 # --- signal and ledger ------------------------------------------------------------------------------------------------
 
 
-def signal_section(run: Material) -> Markup | None:
+def signal_section(run: RunContents) -> Markup | None:
     """Released norms beside the noise's, layer by layer; None where nothing was trained by noisy steps."""
     layers = signals_of(run.estimator, run.plan, run.ledger, run.history)
     if not layers or not any(layers[0].noise):
@@ -207,7 +207,7 @@ def _layer_chart(layer: LayerSignal) -> Markup:
     return Markup(f"<h3>{text(layer.name)}</h3>{chart}")
 
 
-def ledger_section(run: Material) -> Markup:
+def ledger_section(run: RunContents) -> Markup:
     """Every release, like ones together."""
     groups = groups_of(run.ledger.entries)
     rows = [

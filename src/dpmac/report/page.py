@@ -12,9 +12,9 @@ from dpmac.checks import ArgumentError
 from dpmac.files import whole_file
 from dpmac.report.attack import attack_on
 from dpmac.report.markup import Markup, document, paragraph
-from dpmac.report.material import Material, material_of
 from dpmac.report.on_model import calibration_section, columns_section, head_section, scores_section
 from dpmac.report.on_privacy import attack_section, ledger_section, signal_section, spending_section, statement_section
+from dpmac.report.run_contents import RunContents, contents_of
 from dpmac.report.style import STYLE
 
 NAME = "report.html"
@@ -33,13 +33,13 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
         raise ArgumentError("out", str(where), "this is a folder: give the name of a file, such as report.html")
     if not where.parent.is_dir():
         raise ArgumentError("out", str(where), f"there is no folder {where.parent}: make it first")
-    page = page_of(material_of(open_folder(folder)))
+    page = page_of(contents_of(open_folder(folder)))
     with whole_file(where) as handle:
         handle.write(page)
     return where
 
 
-def page_of(run: Material) -> str:
+def page_of(run: RunContents) -> str:
     """The whole page as text."""
     attack = attack_on(run.ledger.mechanisms(), run.delta)
     sections: list[Markup | None] = [

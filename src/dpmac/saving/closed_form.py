@@ -10,29 +10,29 @@ from torch import Tensor
 
 from dpmac.methods import ClosedForm, ClosedFormAutoencoder
 from dpmac.methods.pca import ReleasedPCA
+from dpmac.nets.feature_maps import Ball, FeatureMap
+from dpmac.nets.feature_maps.saving import packed_feature_map, unpacked_feature_map
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
-from dpmac.nets.fronts import Ball, Front
-from dpmac.nets.fronts.saving import packed_front, unpacked_front
 from dpmac.privacy import Origin
 
 FORMAT = "dpmac-closed-form-1"
 _PCA = ("components", "eigenvalues", "moment")
 _DECODER = ("frequency", "phase", "decoder")  # all of them, or none: a linear decoder has no features
-_CHOICES = tuple(field.name for field in fields(ClosedForm) if field.name != "front")
+_CHOICES = tuple(field.name for field in fields(ClosedForm) if field.name != "feature_map")
 
 
 def save_closed_form(model: ClosedFormAutoencoder, path: Path) -> None:
-    """Write all that encoding and decoding need; the front must be one of ours."""
+    """Write all that encoding and decoding need; the feature map must be one of ours."""
     tensors: dict[str, Tensor] = {f"pca.{name}": getattr(model.pca, name) for name in _PCA}
     tensors |= {name: getattr(model, name) for name in _DECODER if getattr(model, name) is not None}
-    front = model.choices.front
+    feature_map = model.choices.feature_map
     header: dict[str, Any] = {
         "format": FORMAT,
         "choices": {name: getattr(model.choices, name) for name in _CHOICES},
-        "ball": packed_front(model.pca.ball, "pca.ball", tensors),
+        "ball": packed_feature_map(model.pca.ball, "pca.ball", tensors),
         "noise_multiplier": model.pca.noise_multiplier,
         "origin": model.pca.origin.to_dict(),
-        "front": packed_front(front, "front", tensors) if isinstance(front, Front) else None,
+        "front": packed_feature_map(feature_map, "front", tensors) if isinstance(feature_map, FeatureMap) else None,
     }
     write_tensors(path, header, tensors)
 
@@ -41,7 +41,7 @@ def load_closed_form(path: Path) -> ClosedFormAutoencoder:
     """Read what :func:`save_closed_form` wrote."""
     header, tensors = read_tensors(path, FORMAT, "a dpmac autoencoder in closed form")
     with rebuilding(path, "autoencoder in closed form"):
-        ball = unpacked_front(header["ball"], tensors, path)
+        ball = unpacked_feature_map(header["ball"], tensors, path)
         if not isinstance(ball, Ball):
             raise ValueError("its rows are not brought into a ball")
         components, eigenvalues, moment = (tensors[f"pca.{name}"] for name in _PCA)
@@ -49,8 +49,8 @@ def load_closed_form(path: Path) -> ClosedFormAutoencoder:
         pca = ReleasedPCA(components, eigenvalues, moment, ball, float(header["noise_multiplier"]), origin=known)
         choices = ClosedForm(**header["choices"])
         if header["front"] is not None:
-            front: Any = unpacked_front(header["front"], tensors, path)
-            choices = replace(choices, front=front)  # which looks whether it has an inverse
+            feature_map: Any = unpacked_feature_map(header["front"], tensors, path)
+            choices = replace(choices, feature_map=feature_map)  # which looks whether it has an inverse
         model = ClosedFormAutoencoder(choices, pca, *(tensors.get(name) for name in _DECODER))
         _check(model)
     return model
@@ -67,9 +67,9 @@ def _check(model: ClosedFormAutoencoder) -> None:
 
 def moved(model: ClosedFormAutoencoder, device: Any) -> ClosedFormAutoencoder:
     """The same on another device."""
-    front = model.choices.front
-    there: Any = front.to(device) if isinstance(front, Front) else front
-    choices = replace(model.choices, front=there)
+    feature_map = model.choices.feature_map
+    there: Any = feature_map.to(device) if isinstance(feature_map, FeatureMap) else feature_map
+    choices = replace(model.choices, feature_map=there)
     kept = {name: None if (t := getattr(model, name)) is None else t.to(device) for name in _DECODER}
     return replace(model, choices=choices, pca=moved_pca(model.pca, device), **kept)
 

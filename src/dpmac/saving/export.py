@@ -2,9 +2,9 @@
 in a JSON beside the file, and in the file itself.
 
 A .pt2 is read by ``torch.export.load(path).module()``. It holds a graph of torch's own operators and the weights; it
-computes in double precision and gives the estimator's own numbers. An .onnx is in single precision behind the front,
-which other runtimes are made for, and agrees to about six digits. Reading a file of the one kind or the other is the
-business of torch and of ONNX runtimes, not of this package.
+computes in double precision and gives the estimator's own numbers. An .onnx is in single precision behind the feature
+map, which other runtimes are made for, and agrees to about six digits. Reading a file of the one kind or the other is
+the business of torch and of ONNX runtimes, not of this package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACClassifier, DPMACRegressor
 from dpmac.estimators.rows import OnRows
 from dpmac.files import part_of
-from dpmac.nets.fronts import ToRange
+from dpmac.nets.feature_maps import ToRange
 from dpmac.saving.folder import load
 from dpmac.saving.modules import plain_module
 from dpmac.saving.states import check_whole
@@ -37,7 +37,7 @@ FORMAT = "dpmac-export-1"
 
 
 def export_torch(folder_or_estimator: Any, path: str | Path) -> Path:
-    """Write the model with its front as a ``torch.export`` program to a new file ``path`` (.pt2).
+    """Write the model with its feature map as a ``torch.export`` program to a new file ``path`` (.pt2).
 
     ``torch.export.load(path).module()(rows)`` gives probabilities, targets, or (codes, reconstructions); beside it lies
     ``path``.json, which says what the rows' columns are: for a table the codes of its cells.
@@ -53,8 +53,8 @@ def export_torch(folder_or_estimator: Any, path: str | Path) -> Path:
 
 
 def export_onnx(folder_or_estimator: Any, path: str | Path) -> Path:
-    """Write the model with its front as an ONNX graph to a new file ``path`` (.onnx); needs ``pip install
-    'dpmac[onnx]'``. As :func:`export_torch`, in single precision behind the front."""
+    """Write the model with its feature map as an ONNX graph to a new file ``path`` (.onnx); needs ``pip install
+    'dpmac[onnx]'``. As :func:`export_torch`, in single precision behind the feature map."""
     for needed in ("onnx", "onnxscript"):
         if find_spec(needed) is None:
             raise ArgumentError("path", str(path), f"ONNX needs the package {needed}: pip install 'dpmac[onnx]'")
@@ -62,7 +62,7 @@ def export_onnx(folder_or_estimator: Any, path: str | Path) -> Path:
     where = _new(path, ".onnx")
     module, about = (
         plain_module(estimator, single=True),
-        described(estimator, "ONNX, single precision behind the front"),
+        described(estimator, "ONNX, single precision behind the feature map"),
     )
 
     def write(beside: Path) -> None:
@@ -106,21 +106,21 @@ def _outputs(estimator: Any) -> list[dict[str, Any]]:
         return [{"name": "probabilities", "of": meaning, "classes": [_plain(one) for one in classes]}]
     if isinstance(estimator, DPMACRegressor):
         return [{"name": "target", "range": [float(end) for end in estimator.target_range_]}]
-    front = estimator.front_
+    feature_map = estimator.feature_map_
     of = {"of": "the rows, in their units"}
-    if isinstance(front, TableEncoder):
-        of = {"of": "the front's inputs", "columns": front.get_feature_names_out().tolist()}
+    if isinstance(feature_map, TableEncoder):
+        of = {"of": "the feature map's inputs", "columns": feature_map.get_feature_names_out().tolist()}
     return [{"name": "codes", "size": int(estimator._n_features_out)}, {"name": "reconstruction", **of}]
 
 
 def _columns(estimator: OnRows) -> dict[str, Any]:
-    front = estimator.front_
-    if isinstance(front, TableEncoder):
-        return {"columns": [_column(name, column) for name, column in front.schema.features.items()]}
+    feature_map = estimator.feature_map_
+    if isinstance(feature_map, TableEncoder):
+        return {"columns": [_column(name, column) for name, column in feature_map.schema.features.items()]}
     names = getattr(estimator, "feature_names_in_", None)
     found: dict[str, Any] = {} if names is None else {"columns": [{"name": str(name)} for name in names]}
-    if isinstance(front, ToRange):
-        found["clipped to"] = [front.low.tolist(), front.high.tolist()]
+    if isinstance(feature_map, ToRange):
+        found["clipped to"] = [feature_map.low.tolist(), feature_map.high.tolist()]
     return found
 
 
@@ -134,7 +134,7 @@ def _plain(value: Any) -> Any:
 
 
 def _dtype(estimator: OnRows) -> str:
-    return "float64" if isinstance(estimator.front_, TableEncoder) else "float32"
+    return "float64" if isinstance(estimator.feature_map_, TableEncoder) else "float32"
 
 
 def _width(estimator: Any) -> int:

@@ -1,4 +1,5 @@
-"""Fitted estimators as plain torch modules: raw rows in, predictions out, front and all; nothing of dpmac is needed.
+"""Fitted estimators as plain torch modules: raw rows in, predictions out, feature map and all; nothing of dpmac is
+needed.
 
 The same operations in the same order as the estimators', so that the answers are the same; tests hold the two against
 each other. A table's rows go in as codes (``TableEncoder.codes``): text has no place in a module.
@@ -16,7 +17,7 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor
 from dpmac.estimators.rows import OnRows
 from dpmac.methods import ClosedFormAutoencoder
-from dpmac.nets.fronts import Affine, Front, ToRange
+from dpmac.nets.feature_maps import Affine, FeatureMap, ToRange
 from dpmac.tables import TableEncoder
 
 
@@ -37,10 +38,10 @@ class Range(nn.Module):
     low: Tensor
     high: Tensor
 
-    def __init__(self, front: ToRange) -> None:
+    def __init__(self, feature_map: ToRange) -> None:
         super().__init__()
-        self.register_buffer("low", front.low.cpu().clone())
-        self.register_buffer("high", front.high.cpu().clone())
+        self.register_buffer("low", feature_map.low.cpu().clone())
+        self.register_buffer("high", feature_map.high.cpu().clone())
 
     def forward(self, rows: Tensor) -> Tensor:
         return torch.clamp(2 * (rows.double() - self.low) / (self.high - self.low) - 1, -1, 1)
@@ -100,13 +101,15 @@ class Halves(nn.Module):
 class Predictor(nn.Module):
     """Rows to the probabilities of classes ("softmax", "sigmoid") or to a number within a range."""
 
-    def __init__(self, front: nn.Module | None, network: nn.Module, ending: str, limits: tuple[float, float]) -> None:
+    def __init__(
+        self, feature_map: nn.Module | None, network: nn.Module, ending: str, limits: tuple[float, float]
+    ) -> None:
         super().__init__()
-        self.front, self.network, self.ending, self.limits = front, network, ending, limits
+        self.feature_map, self.network, self.ending, self.limits = feature_map, network, ending, limits
 
     def forward(self, rows: Tensor) -> Tensor:
         dtype = next(self.network.parameters()).dtype
-        inputs = rows if self.front is None else self.front(rows).float()  # as the network was trained
+        inputs = rows if self.feature_map is None else self.feature_map(rows).float()  # as the network was trained
         u: Tensor = self.network(inputs.to(dtype))
         if self.ending == "softmax":
             return torch.softmax(u, dim=1)
@@ -119,36 +122,38 @@ class Predictor(nn.Module):
 class Coding(nn.Module):
     """Rows to their codes, and to what the codes give back."""
 
-    def __init__(self, front: nn.Module | None, model: Linear | Halves) -> None:
+    def __init__(self, feature_map: nn.Module | None, model: Linear | Halves) -> None:
         super().__init__()
-        self.front, self.model = front, model
+        self.feature_map, self.model = feature_map, model
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         dtype = next(iter(self.model.state_dict().values())).dtype
-        inputs = (rows if self.front is None else self.front(rows)).to(dtype)
+        inputs = (rows if self.feature_map is None else self.feature_map(rows)).to(dtype)
         codes = self.model.encode(inputs)
         again = self.model.decode(codes)
-        return codes, self.front.back(again) if isinstance(self.front, Range) else again
+        return codes, self.feature_map.back(again) if isinstance(self.feature_map, Range) else again
 
 
 def plain_module(estimator: OnRows, *, single: bool = False) -> nn.Module:
-    """The whole estimator as a torch module; behind the front in double precision, as it predicts, or ``single``."""
-    front = _plain_front(estimator.front_)
+    """The whole estimator as a torch module; after the feature map in double precision, or in ``single``."""
+    feature_map = _plain_feature_map(estimator.feature_map_)
     made: nn.Module
     if isinstance(estimator, DPMACClassifier):
         ending = "softmax" if estimator._indicator is None else "sigmoid"  # whichever the loss of one label a row
-        made = Predictor(front, _network(estimator), ending, (0.0, 1.0))
+        made = Predictor(feature_map, _network(estimator), ending, (0.0, 1.0))
     elif isinstance(estimator, DPMACRegressor):
-        made = Predictor(front, _network(estimator), "number", estimator.target_range_)
+        made = Predictor(feature_map, _network(estimator), "number", estimator.target_range_)
     elif isinstance(estimator, DPMACPCA):
-        made = Coding(front, Linear(estimator.pca_.components, estimator.pca_.centre))
+        made = Coding(feature_map, Linear(estimator.pca_.components, estimator.pca_.centre))
     else:
         assert isinstance(estimator, DPMACAutoencoder)
         closed = estimator.autoencoder_
-        made = Coding(front, Halves(*(h.cpu() for h in estimator._halves())) if closed is None else _linear(closed))
+        made = Coding(
+            feature_map, Halves(*(h.cpu() for h in estimator._halves())) if closed is None else _linear(closed)
+        )
     if single:
         for name, part in made.named_children():
-            if name != "front":
+            if name != "feature_map":
                 part.float()
     return made.eval().requires_grad_(False)
 
@@ -159,17 +164,21 @@ def _network(estimator: Any) -> nn.Module:
 
 
 def _linear(model: ClosedFormAutoencoder) -> Linear:
-    front = model.choices.front
-    if not isinstance(front, Affine) or not bool((front.scale == 1).all()):
-        raise ArgumentError("estimator", front, "this autoencoder has a front of your own: export its parts yourself")
-    return Linear(model.pca.components, front.centre, model)
+    feature_map = model.choices.feature_map
+    if not isinstance(feature_map, Affine) or not bool((feature_map.scale == 1).all()):
+        raise ArgumentError(
+            "estimator", feature_map, "this autoencoder has a feature map of your own: export its parts yourself"
+        )
+    return Linear(model.pca.components, feature_map.centre, model)
 
 
-def _plain_front(front: Front | None) -> nn.Module | None:
-    if front is None:
+def _plain_feature_map(feature_map: FeatureMap | None) -> nn.Module | None:
+    if feature_map is None:
         return None
-    if isinstance(front, TableEncoder):
-        return Table(front)
-    if isinstance(front, ToRange):
-        return Range(front)
-    raise ArgumentError("estimator", front.kind, "this front cannot be exported: export behind a schema or a range")
+    if isinstance(feature_map, TableEncoder):
+        return Table(feature_map)
+    if isinstance(feature_map, ToRange):
+        return Range(feature_map)
+    raise ArgumentError(
+        "estimator", feature_map.kind, "this feature map cannot be exported: export behind a schema or a range"
+    )

@@ -1,7 +1,7 @@
 """What a fitted estimator keeps, and how it comes back: one entry for each class in :data:`KEPT`.
 
-A fit leaves released and public numbers only: weights, a front, the plan, the ledger, the history. Plain values go into
-the manifest under "fitted", by the attribute's name; the rest has files of its own.
+A fit leaves released and public numbers only: weights, a feature map, the plan, the ledger, the history. Plain values
+go into the manifest under "fitted", by the attribute's name; the rest has files of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpmac.estimators.rows import OnRows
 from dpmac.limits import NUMBERS, STEPS
 from dpmac.methods.pca import ReleasedPCA
 from dpmac.nets import Activation, Network
-from dpmac.nets.fronts import Front, load_front, save_front
+from dpmac.nets.feature_maps import FeatureMap, load_feature_map, save_feature_map
 from dpmac.privacy import Ledger, Mechanism, Origin, Plan
 from dpmac.saving.arguments import arguments_from
 from dpmac.saving.closed_form import load_closed_form, moved, moved_pca, save_closed_form
@@ -30,7 +30,7 @@ from dpmac.saving.plain import OwnObjectError, packed, unpacked
 from dpmac.training import Run
 from dpmac.training.run import Record
 
-MODEL, FRONT = "model.safetensors", "front.safetensors"
+MODEL, FEATURE_MAP = "model.safetensors", "front.safetensors"
 EVERYWHERE = ("n_features_in_", "feature_names_in_")  # the second where columns have names
 
 
@@ -61,14 +61,14 @@ def _code_agrees(model: Any) -> bool:
 
 
 def _width_agrees(model: Any) -> bool:
-    """Whether it takes rows as wide as its front and its model do: a manifest's word alone would size what is made."""
-    width, front = model.n_features_in_, model.front_
+    """Whether its width is its feature map's and its model's: a manifest alone must not size what is allocated."""
+    width, feature_map = model.n_features_in_, model.feature_map_
     if type(width) is not int or not 1 <= width <= NUMBERS:
         return False
     names = getattr(model, "feature_names_in_", None)
     if names is not None and len(names) != width:
         return False
-    shape = (width,) if front is None else front.shape_after((width,))
+    shape = (width,) if feature_map is None else feature_map.shape_after((width,))
     closed = model if isinstance(model, DPMACPCA) else getattr(model, "autoencoder_", None)
     if closed is None:
         return bool(math.prod(shape) == model.network_.sizes[0])
@@ -121,15 +121,15 @@ def plain_state(estimator: OnRows) -> dict[str, Any]:
 
 
 def write_model(estimator: Any, folder: Path) -> None:
-    """The weights, and the front if there is one."""
+    """The weights, and the feature map if there is one."""
     if isinstance(estimator, DPMACPCA):
         estimator.pca_.save(folder / MODEL)
     elif getattr(estimator, "autoencoder_", None) is not None:
         save_closed_form(estimator.autoencoder_, folder / MODEL)
     else:
         estimator.network_.save(folder / MODEL)
-    if estimator.front_ is not None:
-        save_front(estimator.front_, folder / FRONT)
+    if estimator.feature_map_ is not None:
+        save_feature_map(estimator.feature_map_, folder / FEATURE_MAP)
 
 
 def run_of(estimator: Any) -> Run | None:
@@ -184,13 +184,13 @@ def restored(
     if isinstance(estimator, DPMACClassifier) and estimator._indicator is not None:
         estimator._indicator = np.dtype(estimator._indicator["dtype"])
     listed: Any = manifest["files"]
-    front = None
-    if FRONT in listed:
-        with reading(folder / FRONT):
-            front = load_front(folder / FRONT)
+    feature_map = None
+    if FEATURE_MAP in listed:
+        with reading(folder / FEATURE_MAP):
+            feature_map = load_feature_map(folder / FEATURE_MAP)
     estimator.privacy_ = Privacy(ledger, float(fitted["delta"]), tuple(fitted["notes"]))
     with reading(folder / MODEL):
-        _put_in(estimator, folder / MODEL, front, plan, history, activations)
+        _put_in(estimator, folder / MODEL, feature_map, plan, history, activations)
     if not (KEPT[kind].agrees(estimator) and _width_agrees(estimator)):
         raise ValueError("what was fitted and the model do not belong together")
     return estimator  # type: ignore[no-any-return]
@@ -199,7 +199,7 @@ def restored(
 def _put_in(
     estimator: Any,
     path: Path,
-    front: Front | None,
+    feature_map: FeatureMap | None,
     plan: Plan | None,
     history: list[Record],
     activations: Sequence[Activation],
@@ -211,38 +211,40 @@ def _put_in(
     device, known = _device_of(estimator), Origin.of(estimator.privacy_.ledger)
     if isinstance(estimator, DPMACPCA):
         pca = moved_pca(ReleasedPCA.load(path), device)
-        estimator.front_ = _told(front, known, pca.origin)
-        pca = replace(pca, origin=Origin.together(known, pca.origin))
+        estimator.feature_map_ = _told(feature_map, known, pca.origin)
+        pca = replace(pca, origin=Origin.merged(known, pca.origin))
         estimator.pca_, estimator.mean_ = pca, pca.centre.cpu().numpy()
         estimator.components_ = pca.components.cpu().numpy()
         return
     if plan is None:
         closed = moved(load_closed_form(path), device)
-        whole = Origin.together(known, closed.pca.origin)
-        if isinstance(closed.choices.front, Front):
-            closed.choices.front.origin = whole
-        estimator.front_ = _told(front, known, closed.pca.origin)
+        whole = Origin.merged(known, closed.pca.origin)
+        if isinstance(closed.choices.feature_map, FeatureMap):
+            closed.choices.feature_map.origin = whole
+        estimator.feature_map_ = _told(feature_map, known, closed.pca.origin)
         estimator.autoencoder_ = replace(closed, pca=replace(closed.pca, origin=whole))
         return
     if isinstance(estimator, DPMACAutoencoder):
         estimator.autoencoder_ = None
     assert isinstance(estimator, PrivateEstimator)
     network, privacy = Network.load(path, activations).to(device), estimator.privacy_
-    front = _told(front, known, network.origin)
-    network.origin = Origin.together(known, network.origin)
-    run = Run(network, history, privacy.ledger, plan, privacy.notes, None if front is None else front.to(device))
-    estimator.run_, estimator.front_, estimator.network_ = run, run.front, network
+    feature_map = _told(feature_map, known, network.origin)
+    network.origin = Origin.merged(known, network.origin)
+    run = Run(
+        network, history, privacy.ledger, plan, privacy.notes, None if feature_map is None else feature_map.to(device)
+    )
+    estimator.run_, estimator.feature_map_, estimator.network_ = run, run.feature_map, network
     estimator.history_, estimator.plan_ = history, plan
 
 
-def _told(front: Front | None, known: Origin, said: Origin) -> Front | None:
-    """The front, which knows the folder's ledger, too, where the model's file has ``said`` nothing of an origin.
+def _told(feature_map: FeatureMap | None, known: Origin, said: Origin) -> FeatureMap | None:
+    """The feature map, which knows the folder's ledger, too, where the model's file has ``said`` nothing of an origin.
 
-    So version 0.2 wrote it: the front's ranges may have been estimated from private rows.
+    So version 0.2 wrote it: the feature map's ranges may have been estimated from private rows.
     """
-    if front is not None and not said:
-        front.origin = Origin.together(known, front.origin)
-    return front
+    if feature_map is not None and not said:
+        feature_map.origin = Origin.merged(known, feature_map.origin)
+    return feature_map
 
 
 def _device_of(estimator: Any) -> Any:

@@ -1,12 +1,12 @@
-"""Tables of people: a public schema, and the front that makes a network's inputs of their cells."""
+"""Tables of people: a public schema, and the feature map that makes a network's inputs of their cells."""
 
-from dpmac.nets.fronts import FRONTS
+from dpmac.nets.feature_maps import FEATURE_MAPS
 from dpmac.tables.encoder import TableEncoder
 from dpmac.tables.kinds import Category, ColumnKind, Date, Number
 from dpmac.tables.kinds import ColumnKind as Column
 from dpmac.tables.schema import Schema
 from dpmac.tables.stored import Files
 
-FRONTS[TableEncoder.kind] = TableEncoder
+FEATURE_MAPS[TableEncoder.kind] = TableEncoder
 
 __all__ = ["Category", "Column", "ColumnKind", "Date", "Files", "Number", "Schema", "TableEncoder"]

@@ -1,8 +1,9 @@
-"""From cells to a network's inputs, by the schema alone: a front, and a scikit-learn transformer that learns nothing.
+"""From cells to a network's inputs, by the schema alone: a feature map, and a scikit-learn transformer that learns
+nothing.
 
 A table is read once into codes (one float64 a cell: :meth:`TableEncoder.codes`), and rows of codes are what a release
-gets. The front then makes inputs of each row by itself. Nothing is fitted: no mean, no quantile and no vocabulary is
-ever taken from rows, so there is nothing to pay for.
+gets. The feature map then makes inputs of each row by itself. Nothing is fitted: no mean, no quantile and no vocabulary
+is ever taken from rows, so there is nothing to pay for.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.extensions.outputs import remember
-from dpmac.nets.fronts.base import Front, Shape
+from dpmac.nets.feature_maps.base import FeatureMap, Shape
 from dpmac.tables.frames import cells
 from dpmac.tables.kinds import KINDS, Array
 from dpmac.tables.schema import Schema
@@ -25,7 +26,7 @@ from dpmac.tables.schema import Schema
 _BLOCK = 4096  # rows that are transformed at a time: what fits a cache is quicker
 
 
-class TableEncoder(TransformerMixin, BaseEstimator, Front):
+class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
     """The rows of a table with a public ``schema`` as inputs within [-1, 1]; never NaN, whatever the cells are.
 
     A number becomes its place u in the range, clipped and scaled to [-1, 1], and ``bins`` piecewise-linear codes
@@ -48,7 +49,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
         self.bins = integer("bins", bins, fix, low=0, high=1000)
         self.origin = self.schema.origin
 
-    # --- the front ----------------------------------------------------------------------------------------------------
+    # --- the feature map ----------------------------------------------------------------------------------------------
 
     def codes(self, table: Any) -> Tensor:
         """The cells of the schema's features, float64 (n, features), by each column's own ``coded``: numbers as they
@@ -74,14 +75,16 @@ class TableEncoder(TransformerMixin, BaseEstimator, Front):
     def shape_after(self, shape: Shape) -> Shape:
         wanted = (len(self.schema.features),)
         if shape != wanted:
-            raise ArgumentError("x", f"rows of shape {shape}", f"the front 'table' needs rows of shape {wanted}: codes")
+            raise ArgumentError(
+                "x", f"rows of shape {shape}", f"the feature map 'table' needs rows of shape {wanted}: codes"
+            )
         return (self.n_features_out,)
 
     def arguments(self) -> dict[str, Any]:
         return {"schema": self.schema.to_dict(), "bins": self.bins}
 
     @classmethod
-    def sample(cls) -> tuple[Front, Shape]:
+    def sample(cls) -> tuple[FeatureMap, Shape]:
         every = [(kind, place, column) for kind in KINDS for place, column in enumerate(KINDS[kind].samples())]
         columns = {f"{kind} {place}": column for kind, place, column in every}
         return cls(Schema(columns), bins=3), (len(columns),)

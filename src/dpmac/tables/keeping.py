@@ -52,7 +52,7 @@ class InMemory:
 
 
 class Held:
-    """A store of rows that are in memory: what a front makes of them is not, and is made anew for every sample."""
+    """A store of rows that are in memory; what a feature map makes of them is computed anew for every sample."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns

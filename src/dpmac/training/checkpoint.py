@@ -9,7 +9,7 @@ died with the process. They are paid for and stay so. A seeded run makes them ag
 gives the same numbers), so that it ends where it would have ended, bit for bit. An unseeded one cannot, and leaves them
 out: it makes the releases that are left of its plan, and the budget holds. Which releases are this run's, the ledger
 says: each carries the run's name. What an estimator releases after the training goes on in the same way
-(:mod:`dpmac.training.afterwards`).
+(:mod:`dpmac.training.post_training`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dpmac.files import parts_of, sync
 from dpmac.kernels.streams import fresh_name
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.privacy import Ledger
-from dpmac.training.alone import alone_with
+from dpmac.training.exclusive import alone_with
 from dpmac.training.trees import packed, unpacked
 
 FORMAT = "dpmac-checkpoint-1"

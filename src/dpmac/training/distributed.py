@@ -11,15 +11,15 @@ import torch
 from torch import distributed
 
 from dpmac.checks import ArgumentError
-from dpmac.extensions.processes import Together
-from dpmac.extensions.world import ALONE, World
+from dpmac.extensions.processes import ProcessGroup
+from dpmac.extensions.world import SINGLE_PROCESS, World
 
 PATIENCE = 1800.0  # seconds that a process waits for a slow one
 
 
 @contextmanager
 def together(device: str = "cpu", patience: float = PATIENCE) -> Iterator[World]:
-    """The processes that ``torchrun`` has started, as one world; :data:`ALONE` where there is only this one.
+    """The processes that ``torchrun`` has started, as one world; :data:`SINGLE_PROCESS` where there is only this one.
 
     gloo talks between CPUs, NCCL between GPUs (each process takes the one of its local rank). A group that was started
     elsewhere is used, and left open. ``patience`` is how many seconds a process waits for the others before it gives
@@ -27,7 +27,7 @@ def together(device: str = "cpu", patience: float = PATIENCE) -> Iterator[World]
     """
     begun = distributed.is_available() and not distributed.is_initialized()
     if not distributed.is_available() or (begun and int(os.environ.get("WORLD_SIZE", 1)) < 2):
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     kind = torch.device(device).type
     if kind == "cuda":
@@ -37,7 +37,7 @@ def together(device: str = "cpu", patience: float = PATIENCE) -> Iterator[World]
     if begun:
         distributed.init_process_group("nccl" if kind == "cuda" else "gloo", timeout=wait)
     try:
-        world = Together(None, distributed.new_group(backend="gloo", timeout=wait))
+        world = ProcessGroup(None, distributed.new_group(backend="gloo", timeout=wait))
         try:
             yield world
         finally:

@@ -35,7 +35,7 @@ def fit_with_learned_thresholds(
     in the pre-training, and its thresholds are then replaced by the learned ones. The three parts draw from sources of
     their own: noise is never used twice, not even by a seeded run.
     """
-    rows = private_rows(x, y, trainer.network, trainer.loss, trainer.front, trainer.world)
+    rows = private_rows(x, y, trainer.network, trainer.loss, trainer.feature_map, trainer.world)
     if set(trainer.plan.before) != set(costs_before(pretraining, histogram)):
         fix = "it must be costs_before(pretraining, histogram), so that one budget covers all three parts"
         raise ArgumentError("trainer.plan.before", trainer.plan.before, fix)
@@ -43,7 +43,7 @@ def fit_with_learned_thresholds(
         raise ArgumentError("x", f"{rows.n} rows", f"the plans are for {pretraining.n} and {trainer.plan.n} rows")
     first = replace(trainer, plan=pretraining, source=trainer.source.spawn("pre-training")).fit(rows, ledger=ledger)
     network, book = first.model, first.ledger
-    step = Step(network, trainer.loss, trainer.zstep, trainer.expansion, trainer.bound, first.front)
+    step = Step(network, trainer.loss, trainer.zstep, trainer.expansion, trainer.bound, first.feature_map)
     names = [p.name for p in trainer.expansion.partitions(network, trainer.loss)]
     source = trainer.source.spawn("histogram")
     table = rows.to(network.device)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.extensions.world import ALONE, World
+from dpmac.extensions.world import SINGLE_PROCESS, World
 from dpmac.methods.tables import check_finite, check_floating
-from dpmac.nets.fronts import Front
+from dpmac.nets.feature_maps import FeatureMap
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
 from dpmac.privacy import PrivateRows
@@ -18,8 +18,8 @@ def private_rows(
     y: Tensor | None,
     network: Network,
     loss: Loss,
-    front: Front | None,
-    world: World = ALONE,
+    feature_map: FeatureMap | None,
+    world: World = SINGLE_PROCESS,
 ) -> PrivateRows:
     """``x`` and ``y`` as a private table that the model can train on; raises :class:`ArgumentError` for what is not.
 
@@ -33,12 +33,16 @@ def private_rows(
         table = x
     else:
         columns = [x] if y is None else [x, y]
-        world.everywhere(lambda: _check(x, y, network, loss, front))
+        world.everywhere(lambda: _check(x, y, network, loss, feature_map))
         shapes = [tuple(column.shape[1:]) for column in columns]
         table = PrivateRows(*columns, world=world)
-    inputs = shapes[0] if front is None else front.shape_after(shapes[0])
+    inputs = shapes[0] if feature_map is None else feature_map.shape_after(shapes[0])
     if inputs != network.input_shape:
-        what = f"shape {(table.n, *shapes[0])}" if front is None else f"inputs of shape {inputs} from the front"
+        what = (
+            f"shape {(table.n, *shapes[0])}"
+            if feature_map is None
+            else f"inputs of shape {inputs} from the feature map"
+        )
         raise ArgumentError("x", what, f"the network needs shape {_needed(network.input_shape)}")
     targets = shapes[1] if len(shapes) > 1 else inputs
     if targets != network.output_shape:
@@ -53,17 +57,17 @@ def _needed(shape: tuple[int, ...]) -> str:
     return f"(n, {', '.join(str(size) for size in shape)})"
 
 
-def _check(x: Tensor, y: Tensor | None, network: Network, loss: Loss, front: Front | None) -> None:
-    _check_inputs(x, network, front)
+def _check(x: Tensor, y: Tensor | None, network: Network, loss: Loss, feature_map: FeatureMap | None) -> None:
+    _check_inputs(x, network, feature_map)
     if y is not None:
         _check_targets(x, y, network, loss)
 
 
-def _check_inputs(x: Tensor, network: Network, front: Front | None) -> None:
+def _check_inputs(x: Tensor, network: Network, feature_map: FeatureMap | None) -> None:
     check_floating("x", x)
     if x.dim() < 2:
         raise ArgumentError("x", f"shape {tuple(x.shape)}", f"the network needs shape {_needed(network.input_shape)}")
-    if front is None and x.dtype != network.dtype:
+    if feature_map is None and x.dtype != network.dtype:
         raise ArgumentError("x", x.dtype, f"the weights are {network.dtype}: convert the rows")
     check_finite("x", x)
 

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from dpmac.files import write_new
 from dpmac.nets import Network
-from dpmac.nets.fronts import Front, save_front
+from dpmac.nets.feature_maps import FeatureMap, save_feature_map
+from dpmac.old_names import OldAttribute
 from dpmac.privacy import Ledger, Plan, Statement
 from dpmac.training.step import inputs_of
 
@@ -50,15 +51,16 @@ class Run:
     ledger: Ledger
     plan: Plan
     notes: tuple[str, ...] = ()
-    front: Front | None = None
+    feature_map: FeatureMap | None = None
+    front = OldAttribute("feature_map")
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
-        """The network's outputs for raw rows like those that ``fit`` took: front first. In double precision, so that
-        a row's answer does not depend on the rows beside it."""
+        """The network's outputs for raw rows like those that ``fit`` took: feature map first. In double precision, so
+        that a row's answer does not depend on the rows beside it."""
         exact = self.model.plain().double()
         rows = x.to(self.model.device)
-        inputs = rows.double() if self.front is None else inputs_of(self.front, self.model, rows).double()
+        inputs = rows.double() if self.feature_map is None else inputs_of(self.feature_map, self.model, rows).double()
         result: Tensor = exact(inputs)
         return result
 
@@ -67,15 +69,15 @@ class Run:
         return self.ledger.statement(self.plan.delta, self.notes)
 
     def save(self, folder: str | Path, extra: Mapping[str, Any] | None = None) -> Path:
-        """Write ``model.safetensors``, ``front.safetensors`` (if there is a front), ``plan.json``, ``ledger.jsonl``,
-        ``history.json``, ``statement.txt`` and ``statement.json`` into a new folder. ``extra`` goes into
-        ``result.json``."""
+        """Write ``model.safetensors``, ``front.safetensors`` (if there is a feature map), ``plan.json``,
+        ``ledger.jsonl``, ``history.json``, ``statement.txt`` and ``statement.json`` into a new folder. ``extra`` goes
+        into ``result.json``."""
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=False)
         statement = self.statement()
         self.model.save(where / "model.safetensors")
-        if self.front is not None:
-            save_front(self.front, where / "front.safetensors")
+        if self.feature_map is not None:
+            save_feature_map(self.feature_map, where / "front.safetensors")
         self.ledger.save(where / "ledger.jsonl")
         _write_json(where / "plan.json", self.plan.to_dict())
         _write_json(where / "history.json", [record.plain() for record in self.history])

@@ -13,7 +13,7 @@ from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_h
 from dpmac.mac import Expansion, FirstOrder, Polynomial, ZStep
 from dpmac.methods import Gradients
 from dpmac.nets import ACTIVATIONS, Activation, Loss, Network
-from dpmac.nets.fronts import Front
+from dpmac.nets.feature_maps import FeatureMap
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Bound, Part, Query
 
@@ -23,10 +23,10 @@ _PLAIN = (bool, int, float, str, type(None), Tensor)
 
 @dataclass(frozen=True)
 class Step:
-    """rows -> front -> coordinates (Z-step) -> expansion -> bound, for the network as it is now.
+    """rows -> feature map -> coordinates (Z-step) -> expansion -> bound, for the network as it is now.
 
-    ``front`` is None where the rows have been through it already. A table without targets asks the network to give
-    back its own inputs.
+    ``feature_map`` is None where the rows have been through it already. A table without targets asks the network to
+    give back its own inputs.
     """
 
     network: Network
@@ -34,12 +34,12 @@ class Step:
     zstep: ZStep
     expansion: Expansion
     bound: Bound
-    front: Front | None = None
+    feature_map: FeatureMap | None = None
     _asked: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)  # the last, or none
 
     def unbounded(self, x: Tensor, *targets: Tensor) -> list[Part]:
         """Each row's parts before the bound; row n depends on row n alone."""
-        inputs = x.to(self.network.dtype) if self.front is None else inputs_of(self.front, self.network, x)
+        inputs = x.to(self.network.dtype) if self.feature_map is None else inputs_of(self.feature_map, self.network, x)
         y = targets[0].to(self.network.dtype) if targets else inputs
         coordinates = self.zstep.solve(self.network, self.loss, inputs, y)
         return self.expansion.parts(self.network, self.loss, coordinates)
@@ -69,9 +69,9 @@ class Step:
 
     def _reads(self) -> tuple[Tensor, ...] | None:
         """Weights and buffers, if all pieces are ours; somebody's own may change a number in Python as it likes."""
-        if not all(map(ours, (self.network, self.loss, self.zstep, self.expansion, self.bound, self.front))):
+        if not all(map(ours, (self.network, self.loss, self.zstep, self.expansion, self.bound, self.feature_map))):
             return None
-        modules = [self.network, *([self.front] if isinstance(self.front, nn.Module) else [])]
+        modules = [self.network, *([self.feature_map] if isinstance(self.feature_map, nn.Module) else [])]
         return tuple(tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
 
     def polynomials(self, answer: Mapping[str, Tensor]) -> list[Polynomial]:
@@ -108,7 +108,7 @@ def _hooked(module: nn.Module) -> bool:
     return any(hooks) or bool(replaced) or any(_EVERYWHERE)
 
 
-def inputs_of(front: Front, network: Network, rows: Tensor) -> Tensor:
+def inputs_of(feature_map: FeatureMap, network: Network, rows: Tensor) -> Tensor:
     """The network's inputs for raw rows, in the network's precision."""
-    inputs: Tensor = front(rows)
+    inputs: Tensor = feature_map(rows)
     return inputs.to(network.dtype)

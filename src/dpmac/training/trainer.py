@@ -1,6 +1,6 @@
 """The trainer: takes mini-batches through an objective and the release, and does nothing else.
 
-rows -> sampler -> front -> coordinates (Z-step) -> expansion -> bound -> RELEASE -> weights (W-step) -> model
+rows -> sampler -> feature map -> coordinates (Z-step) -> expansion -> bound -> RELEASE -> weights (W-step) -> model
 """
 
 from __future__ import annotations
@@ -18,47 +18,48 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.extensions.provenance import Origin, check_origin
-from dpmac.extensions.world import ALONE, World, WorldError
+from dpmac.extensions.world import SINGLE_PROCESS, World, WorldError
 from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, WStep, ZStep
 from dpmac.methods import Gradients
 from dpmac.nets import Loss, Network
-from dpmac.nets.fronts import Front
+from dpmac.nets.feature_maps import FeatureMap
+from dpmac.old_names import OldAttribute, with_old_arguments
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Bound, Ledger, Normalise, Plan, PrivateRows, Unbounded, release
 from dpmac.privacy.accounting import merged
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
-from dpmac.training.apart import check_step
 from dpmac.training.checkpoint import Checkpoints
-from dpmac.training.course import Course, handing_over
-from dpmac.training.following import agreed, books, checkpoints_for, checksum, digest
+from dpmac.training.distributed_sync import agreed, books, checkpoints_for, checksum, digest
 from dpmac.training.interruptions import held_back
 from dpmac.training.objective import Objective, StackObjective
+from dpmac.training.row_independence import check_step
 from dpmac.training.rows import private_rows
 from dpmac.training.run import Record, Run
 from dpmac.training.samples import Samples
 from dpmac.training.step import Step, inputs_of
+from dpmac.training.training_state import TrainingState, handing_over
 
 Evaluate = Callable[[Network], Mapping[str, float]]
 OnStep = Callable[[int, int], None]  # steps done, steps in all
 
 
+@with_old_arguments(front="feature_map")
 @dataclass
 class Trainer:
     """Trains a copy of ``network`` under ``plan``; every private number leaves through :func:`release`.
 
     ``network`` itself is never changed, so each :meth:`fit` starts from the same public weights and its ledger is the
-    whole truth about the model it returns. A network, a front or a threshold that private rows have shaped already is
-    refused, unless the ledger of that shaping comes along (``plan.before`` and ``ledger``); if those were rows of other
-    people, say so: ``network.as_public(why)``. (See :mod:`dpmac.extensions.provenance`.)
+    whole truth about the model it returns. A network, a feature map or a threshold that private rows have shaped
+    already is refused, unless the ledger of that shaping comes along (``plan.before`` and ``ledger``); if those were
+    rows of other people, say so: ``network.as_public(why)``. (See :mod:`dpmac.extensions.provenance`.)
 
-    ``front`` is the public map from raw rows to the network's inputs; it belongs to the model and is applied inside the
-    release. ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source`` gives all
-    randomness (operating-system entropy unless a seeded one is given). ``micro_batch`` bounds memory and changes
-    nothing beyond rounding.
-    ``evaluate`` is called after each epoch and its figures go into the history (and once before the first step, to see
-    that it works): give it public data only, since metrics on private rows are not covered by the guarantee.
-    ``on_step`` sees the step count, for a progress bar.
-    ``notes`` are added to what the run's statement says it does not cover.
+    ``feature_map`` is the public map from raw rows to the network's inputs; it belongs to the model and is applied
+    inside the release. ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source``
+    gives all randomness (operating-system entropy unless a seeded one is given). ``micro_batch`` bounds memory and
+    changes nothing beyond rounding. ``evaluate`` is called after each epoch and its figures go into the history (and
+    once before the first step, to see that it works): give it public data only, since metrics on private rows are not
+    covered by the guarantee. ``on_step`` sees the step count, for a progress bar. ``notes`` are added to what the run's
+    statement says it does not cover.
 
     With a ``world`` of several processes (:func:`dpmac.training.together`) each of them calls :meth:`fit` with its own
     part of the rows and the same of everything else; the plan is for all rows. Initial weights are the leader's.
@@ -72,18 +73,19 @@ class Trainer:
     wstep: WStep = field(default_factory=OptimizerStep)
     source: NoiseSource = field(default_factory=SystemNoise)
     expansion: Expansion = field(default_factory=FirstOrder)
-    front: Front | None = None
+    feature_map: FeatureMap | None = None
     micro_batch: int | None = None
     evaluate: Evaluate | None = None
     on_step: OnStep | None = None
     notes: tuple[str, ...] = ()
-    world: World = ALONE
+    world: World = SINGLE_PROCESS
+    front = OldAttribute("feature_map")
 
     @classmethod
     def dp_sgd(cls, network: Network, loss: Loss, plan: Plan, bound: Bound, **more: Any) -> Trainer:
         """A trainer that does DP-SGD: ``bound`` is ``JointClip(Theta)`` for flat clipping, ``PerLayerClip`` for layers.
 
-        ``more`` are other fields: ``wstep`` (any torch optimiser), ``front``, ``source``, ``micro_batch``, ...
+        ``more`` are other fields: ``wstep`` (any torch optimiser), ``feature_map``, ``source``, ``micro_batch``, ...
         """
         return cls(network, loss, plan, FixedPrediction(), bound, expansion=Gradients(), **more)
 
@@ -106,7 +108,7 @@ class Trainer:
         """
         world = self._world(x)
         given = {"whether there are targets": y is not None, "whether there are checkpoints": checkpoints is not None}
-        agreed(world, {**self._job(), "front": self.front, **given})
+        agreed(world, {**self._job(), "feature_map": self.feature_map, **given})
         book, checkpoints = books(world, ledger), checkpoints_for(world, checkpoints)
         with book.alone(), handing_over(book), ExitStack() as apart:
             if checkpoints is not None:
@@ -128,57 +130,59 @@ class Trainer:
         network = copy.deepcopy(self.network)
         agreed(world, {"the shapes of rows": rows.shapes})
         world.spread(list(network.parameters()))
-        whole_front = None if self.front is None else copy.deepcopy(self.front).to(network.device)
-        first = Step(network, self.loss, self.zstep, self.expansion, self.bound, whole_front)
+        whole_map = None if self.feature_map is None else copy.deepcopy(self.feature_map).to(network.device)
+        first = Step(network, self.loss, self.zstep, self.expansion, self.bound, whole_map)
         world.everywhere(lambda: check_step(first, rows.to(network.device)))
         # now that every piece has been used once: one may have loaded a network meanwhile
         found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
-        known = Origin.together(found, rows.origin)
-        table, front = self._start(rows.to(network.device), network, whole_front)
+        known = Origin.merged(found, rows.origin)
+        table, feature_map = self._start(rows.to(network.device), network, whole_map)
         samples = Samples(table, self.plan.sampler(self.source.spawn("sampler")))
-        step = Step(network, self.loss, self.zstep, self.expansion, self.bound, front)
+        step = Step(network, self.loss, self.zstep, self.expansion, self.bound, feature_map)
         objective = StackObjective(step, self.wstep.start(network, self.plan.steps))
-        course = Course(objective, samples, self.source.spawn("noise"), book, len(before))
+        training = TrainingState(objective, samples, self.source.spawn("noise"), book, len(before))
         job = self._job()
         if checkpoints is not None:
-            world.everywhere(partial(self._resumed, course, checkpoints, job))
-        world.agree("steps done", course.done)
+            world.everywhere(partial(self._resumed, training, checkpoints, job))
+        world.agree("steps done", training.done)
         with closing(samples), nullcontext() if checkpoints is None else held_back() as held:
-            while course.done < self.plan.steps:
-                with self._stopping(checkpoints, course, job), _shaped_by(objective, book, known):
-                    self._step(course)
+            while training.done < self.plan.steps:
+                with self._stopping(checkpoints, training, job), _shaped_by(objective, book, known):
+                    self._step(training)
                 if world.size > 1:
                     world.note("the weights after a step", checksum(network.parameters()))
                 if checkpoints is not None and held is not None:
                     # the first makes the ledger's file: from now on it is missed if it is gone
-                    if course.done in (1, self.plan.steps) or held.came or checkpoints.due():
-                        self._keep(checkpoints, partial(course.state, job))
+                    if training.done in (1, self.plan.steps) or held.came or checkpoints.due():
+                        self._keep(checkpoints, partial(training.state, job))
                     held.let_through()
         if world.size > 1:
             world.agree("the weights", digest(objective.model.parameters()))
-        self._check_books(book, course)
+        self._check_books(book, training)
         objective.model.origin = Origin.of(book, known)
         notes = tuple(dict.fromkeys((*self.notes, *known.notes())))
-        return Run(objective.model, course.history, book, self.plan, notes, whole_front)
+        return Run(objective.model, training.history, book, self.plan, notes, whole_map)
 
     def _pieces(self) -> dict[str, Any]:
         """All that takes part in a step, by its name: what private rows may have shaped already."""
-        names = ("network", "front", "loss", "zstep", "expansion", "bound", "wstep")
+        names = ("network", "feature_map", "loss", "zstep", "expansion", "bound", "wstep")
         return {name: getattr(self, name) for name in names}
 
     def _world(self, x: Tensor | PrivateRows) -> World:
         """The processes that train: those that hold the table."""
-        if isinstance(x, PrivateRows) and self.world is not ALONE and x.world is not self.world:
+        if isinstance(x, PrivateRows) and self.world is not SINGLE_PROCESS and x.world is not self.world:
             raise ArgumentError("world", self.world, f"the table is of {x.world}: leave this out")
         return x.world if isinstance(x, PrivateRows) else self.world
 
-    def _resumed(self, course: Course, checkpoints: Checkpoints, job: dict[str, Any]) -> None:
-        course.run = checkpoints.run
-        course.resume(checkpoints, job)
-        checkpoints.write(course.state(job))  # before the first release: from here on none is forgotten
+    def _resumed(self, training: TrainingState, checkpoints: Checkpoints, job: dict[str, Any]) -> None:
+        training.run = checkpoints.run
+        training.resume(checkpoints, job)
+        checkpoints.write(training.state(job))  # before the first release: from here on none is forgotten
 
     @contextmanager
-    def _stopping(self, checkpoints: Checkpoints | None, course: Course, job: dict[str, Any]) -> Iterator[None]:
+    def _stopping(
+        self, checkpoints: Checkpoints | None, training: TrainingState, job: dict[str, Any]
+    ) -> Iterator[None]:
         """Around a step: when another process is gone, what was made until now is written down.
 
         A seeded run makes it again, and its sampler is already ahead of the weights.
@@ -187,19 +191,19 @@ class Trainer:
             yield
         except WorldError:
             if checkpoints is not None and not self.source.seeded:
-                self._keep(checkpoints, partial(course.state, job))
+                self._keep(checkpoints, partial(training.state, job))
             raise
 
-    def _step(self, course: Course) -> None:
+    def _step(self, training: TrainingState) -> None:
         """One mini-batch: the objective asks, the answer is released, the objective learns from it."""
-        objective, number = course.objective, course.done + 1
+        objective, number = training.objective, training.done + 1
         lr = objective.lr
         answer = release(
-            course.samples.take(more=number < self.plan.steps),
+            training.samples.take(more=number < self.plan.steps),
             objective.query(),
             noise_multiplier=self.plan.noise_multiplier,
-            source=course.noise,
-            ledger=course.ledger,
+            source=training.noise,
+            ledger=training.ledger,
             divisor=self.plan.batch_size,
             micro_batch=self.micro_batch,
             dtype=objective.dtype,
@@ -207,9 +211,9 @@ class Trainer:
         objective.apply(answer)
         if self._epoch(number) > self._epoch(number - 1) or number == self.plan.steps:
             if self.evaluate is not None:  # who may keep what it is shown
-                objective.model.origin = Origin.of(course.written)
-            course.history.append(self._record(objective, number, lr))
-        course.done = number
+                objective.model.origin = Origin.of(training.written)
+            training.history.append(self._record(objective, number, lr))
+        training.done = number
         if self.on_step is not None:
             self.on_step(number, self.plan.steps)
 
@@ -229,17 +233,19 @@ class Trainer:
             "network": [
                 f"{type(s.layer).__name__} {s.layer.matrix_shape} {s.activation.name}" for s in self.network.stages
             ],
-            "front": None if self.front is None else self.front.kind,
+            "feature_map": None if self.feature_map is None else self.feature_map.kind,
             "seed": self.source.seed if isinstance(self.source, SeededNoise) else None,
             "device": self.network.device.type,
             **{name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(getattr(self, name))) for name in pieces},
         }
 
-    def _start(self, rows: PrivateRows, network: Network, front: Front | None) -> tuple[PrivateRows, Front | None]:
-        """The table to draw from, and what is applied to it in every step: an expensive front is applied once."""
-        if front is not None and front.expensive:
-            return rows.behind(partial(inputs_of, front, network)), None
-        return rows, front
+    def _start(
+        self, rows: PrivateRows, network: Network, feature_map: FeatureMap | None
+    ) -> tuple[PrivateRows, FeatureMap | None]:
+        """The table to draw from, and what is applied to it in every step: an expensive feature map is applied once."""
+        if feature_map is not None and feature_map.expensive:
+            return rows.behind(partial(inputs_of, feature_map, network)), None
+        return rows, feature_map
 
     def _epoch(self, step: int) -> int:
         """Whole expected passes over the rows after ``step`` steps."""
@@ -254,7 +260,7 @@ class Trainer:
         return {} if self.evaluate is None else {str(k): float(v) for k, v in self.evaluate(network).items()}
 
     def _checked(self, x: Tensor | PrivateRows, y: Tensor | None, ledger: Ledger) -> PrivateRows:
-        rows = private_rows(x, y, self.network, self.loss, self.front, self.world)
+        rows = private_rows(x, y, self.network, self.loss, self.feature_map, self.world)
         if rows.n != self.plan.n:
             raise ArgumentError(
                 "x", f"{rows.n} rows", f"the plan was made for n={self.plan.n}: make one for these rows"
@@ -275,11 +281,11 @@ class Trainer:
         self._metrics(copy.deepcopy(self.network))  # what is wrong with it is said now, and not when an epoch is paid
         return rows
 
-    def _check_books(self, ledger: Ledger, course: Course) -> None:
+    def _check_books(self, ledger: Ledger, training: TrainingState) -> None:
         """Raise unless the ledger, beside what it held before, has exactly this run's steps."""
-        since = ledger.entries[course.begun :]
-        mine = [e for e in since if not course.run or (e.run == course.run and e.label == STEP)]
-        made = (*ledger.until(course.begun).mechanisms(), *(e.mechanism() for e in mine))
+        since = ledger.entries[training.begun :]
+        mine = [e for e in since if not training.run or (e.run == training.run and e.label == STEP)]
+        made = (*ledger.until(training.begun).mechanisms(), *(e.mechanism() for e in mine))
         if set(merged(made)) != set(self.plan.mechanisms()):
             raise RuntimeError("the ledger does not hold what the plan promised: this is a bug, do not use the model")
 

@@ -1,0 +1,32 @@
+"""All mutants, room by room."""
+
+from __future__ import annotations
+
+from mutants.bugs import (
+    accounting,
+    bounds,
+    chunks,
+    counts,
+    door,
+    estimators,
+    files,
+    ledger,
+    methods,
+    noise,
+    parts,
+    private_code,
+    provenance,
+    randomness,
+    reference,
+    sampling,
+    saying,
+    spending,
+    together,
+    training,
+)
+
+ROOMS = (
+    *(sampling, counts, private_code, parts, chunks, bounds, reference, door, noise, randomness),
+    *(ledger, provenance, accounting, methods, training, together, estimators, files, saying, spending),
+)
+MUTANTS = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

@@ -1,0 +1,55 @@
+"""What an estimator would do with n rows where it is told nothing: what it releases, and the rule of the defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from dpmac.checks import integer
+
+if TYPE_CHECKING:
+    from dpmac.privacy import Mechanism, Plan
+    from dpmac.training.defaults import Schedule
+
+
+@dataclass(frozen=True)
+class DefaultsPreview:
+    """The schedule of ``estimator``, and beside the training the release ``after`` it, which costs ``share``."""
+
+    estimator: str
+    regression: bool
+    schedule: Schedule
+    delta: float
+    share: float
+    after: Mechanism | None
+
+    def settings(self, plan: Plan) -> dict[str, Any]:
+        """Every field of the rule's answer for a plan by name, whatever fields it has."""
+        from dpmac.training.defaults import defaults_for
+
+        found = defaults_for(plan, regression=self.regression)
+        return {field.name: getattr(found, field.name) for field in fields(found)}
+
+
+def preview_defaults(n: int, *, epsilon: float, delta: float | None, regression: bool) -> DefaultsPreview:
+    """By the rule of :mod:`dpmac.training.defaults`; a ``delta`` that is given is kept.
+
+    After training a classifier recalibrates its logits and a regressor measures its residuals, from the same budget.
+    """
+    from dpmac.estimators.regressor import RESIDUALS
+    from dpmac.methods import Calibration, ResidualScale
+    from dpmac.planning.plan import check_delta
+    from dpmac.training.defaults import calibration_for, safe_delta, schedule_for
+
+    integer("n", n, "give the number of training examples, at least 2", low=2)
+    chosen = safe_delta(n) if delta is None else delta
+    check_delta(chosen, n)
+    schedule = schedule_for(n)
+    if regression:
+        after = ResidualScale.for_share(RESIDUALS, epsilon, chosen).mechanism()
+        return DefaultsPreview("DPMACRegressor", True, schedule, chosen, RESIDUALS, after)
+    found = calibration_for(n, epsilon)
+    if found is None:
+        return DefaultsPreview("DPMACClassifier", False, schedule, chosen, 0.0, None)
+    after = Calibration.for_share(found[0], epsilon, chosen, found[1]).mechanism()
+    return DefaultsPreview("DPMACClassifier", False, schedule, chosen, found[0], after)

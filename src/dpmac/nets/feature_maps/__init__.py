@@ -1,0 +1,35 @@
+"""Feature maps: public per-row maps that belong to the model and are applied to raw rows inside the release."""
+
+from dpmac.nets.feature_maps.base import FLOOR, FeatureMap
+from dpmac.nets.feature_maps.chain import Chain
+from dpmac.nets.feature_maps.projection import Ball, LowFrequencies, Projection, put_on_sphere
+from dpmac.nets.feature_maps.saving import load_feature_map, save_feature_map
+from dpmac.nets.feature_maps.scaling import Affine, ToRange
+
+FEATURE_MAPS: dict[str, type[FeatureMap]] = {
+    kind.kind: kind
+    for kind in (
+        Affine,
+        ToRange,
+        Ball,
+        Projection,
+        LowFrequencies,
+        Chain,
+    )
+}
+"""Every kind of feature map under its name in files. A new one is a file and a line here."""
+
+__all__ = [
+    "FEATURE_MAPS",
+    "FLOOR",
+    "Affine",
+    "Ball",
+    "Chain",
+    "FeatureMap",
+    "LowFrequencies",
+    "Projection",
+    "ToRange",
+    "load_feature_map",
+    "put_on_sphere",
+    "save_feature_map",
+]

@@ -1,0 +1,46 @@
+"""Feature maps one behind the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dpmac.checks import ArgumentError
+from dpmac.nets.feature_maps.base import FeatureMap, Shape
+from dpmac.nets.feature_maps.scaling import Affine, ToRange
+
+
+class Chain(FeatureMap):
+    """``feature_maps`` applied in order: the first to the raw rows."""
+
+    kind = "chain"
+
+    def __init__(self, feature_maps: tuple[FeatureMap, ...]) -> None:
+        super().__init__()
+        if not feature_maps or not all(isinstance(feature_map, FeatureMap) for feature_map in feature_maps):
+            raise ArgumentError("feature_maps", feature_maps, "give at least one feature map")
+        self.feature_maps = nn.ModuleList(feature_maps)
+
+    @property
+    def expensive(self) -> bool:  # type: ignore[override]
+        return any(bool(feature_map.expensive) for feature_map in self.feature_maps)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        for feature_map in self.feature_maps:
+            rows = feature_map(rows)
+        return rows
+
+    def shape_after(self, shape: Shape) -> Shape:
+        for feature_map in self.feature_maps:
+            assert isinstance(feature_map, FeatureMap)
+            shape = feature_map.shape_after(shape)
+        return shape
+
+    def arguments(self) -> dict[str, Any]:
+        return {"feature_maps": tuple(self.feature_maps)}
+
+    @classmethod
+    def sample(cls) -> tuple[FeatureMap, Shape]:
+        return cls((Affine(torch.tensor([0.5, 0.0]), 3.0), ToRange(-1.0, 2.0))), (2,)

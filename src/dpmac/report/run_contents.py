@@ -1,0 +1,82 @@
+"""What a report is made of: the parts of a run folder, all of them public."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpmac.privacy import Ledger, Plan, Statement
+from dpmac.privacy.statement import never_covered
+from dpmac.tables import Schema
+from dpmac.training.run import Record
+
+KINDS = {
+    "DPMACClassifier": "classifier",
+    "DPMACRegressor": "regression model",
+    "DPMACAutoencoder": "autoencoder",
+    "DPMACPCA": "principal component analysis",
+}
+
+
+@dataclass(frozen=True)
+class RunContents:
+    """``said`` is statement.json; ``evaluation`` holds scores on rows that the user called public, or is None."""
+
+    name: str
+    created: str
+    version: str
+    estimator: Any
+    ledger: Ledger
+    said: Mapping[str, Any]
+    plan: Plan | None = None
+    history: Sequence[Record] = field(default_factory=list)
+    schema: Schema | None = None
+    evaluation: Mapping[str, Any] | None = None
+
+    @property
+    def kind(self) -> str:
+        return KINDS.get(type(self.estimator).__name__, type(self.estimator).__name__)
+
+    @property
+    def codes(self) -> bool:
+        """Whether it codes rows (PCA, autoencoder) and does not predict a target."""
+        return hasattr(self.estimator, "inverse_transform")
+
+    @property
+    def delta(self) -> float:
+        return float(self.said["delta"])
+
+    @property
+    def statement(self) -> Statement:
+        """Composed from the ledger again; only the notes are taken from the folder's statement."""
+        usual = never_covered(self.ledger.unit)
+        notes = tuple(str(note) for note in self.said.get("not_covered", ()) if note not in usual)
+        return self.ledger.statement(self.delta, notes)
+
+    def ledger_before(self, count: int) -> float:
+        """The epsilon of the ledger's first ``count`` releases."""
+        return self.ledger.until(count).epsilon(self.delta)
+
+    @property
+    def scores(self) -> Mapping[str, Any] | None:
+        """The evaluation, if its rows were public or paid for; what was measured on private rows is never shown."""
+        found = self.evaluation
+        return found if found and (found.get("public") is True or found.get("paid") is True) else None
+
+
+def contents_of(folder: Any) -> RunContents:
+    """From an open run folder (:class:`dpmac.saving.RunFolder`)."""
+    manifest = folder.manifest
+    return RunContents(
+        name=str(manifest.get("name") or folder.path.resolve().name),
+        created=str(manifest.get("created") or ""),
+        version=str(manifest.get("dpmac") or ""),
+        estimator=folder.estimator(),
+        ledger=folder.ledger(),
+        said=folder.statement(),
+        plan=folder.plan(),
+        history=folder.history(),
+        schema=folder.schema(),
+        evaluation=folder.evaluation(),
+    )

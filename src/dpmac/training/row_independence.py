@@ -1,0 +1,92 @@
+"""Before a training touches a row: does every piece of it treat rows by themselves?
+
+See :mod:`dpmac.extensions.row_independence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import Tensor
+
+from dpmac.extensions.row_independence import ROWS, Trial, blamed, fault_of, trials
+from dpmac.nets.network import Stage
+from dpmac.privacy import PrivateRows
+from dpmac.training.step import Step, inputs_of, ours
+
+MOST = 1000  # kinds of steps that are remembered
+_PASSED: set[tuple[Any, ...]] = set()
+Suspect = tuple[str, Any, Callable[..., Any], list[Trial]]
+
+
+def check_step(step: Step, table: PrivateRows) -> None:
+    """Raise :class:`ArgumentError` if rows have a say in each other's parts; it names the piece that is to blame.
+
+    Made-up rows of the table's shapes go through the whole step a few times; steps of our own pieces alone, once for
+    each kind. Only if something is wrong are the pieces tried one by one, in the order of the way.
+    """
+    blank = table.blank(ROWS)
+    kind = _kind(step, blank)
+    if kind is not None and kind in _PASSED:
+        return
+    classes = not getattr(step.loss, "free_targets", True)
+    made = trials(blank, classes)
+    fault = fault_of(step.bounded, made)
+    if fault is None:
+        _PASSED.update({kind} if kind is not None and len(_PASSED) < MOST else ())
+        return
+    for name, piece, function, some in _suspects(step, made, classes):
+        found = fault_of(function, some)
+        if found is not None:
+            raise blamed(name, piece, found)
+    raise blamed("bound", step.bound, fault)
+
+
+def _kind(step: Step, blank: tuple[Tensor, ...]) -> tuple[Any, ...] | None:
+    """What steps that compute alike have in common, where all pieces are ours; None if any is not."""
+    pieces = (step.network, step.loss, step.zstep, step.expansion, step.bound, step.feature_map)
+    if not all(map(ours, pieces)):
+        return None
+    stages = [(repr(s.carriers), repr(s.layer), s.layer.matrix_shape, s.activation.name) for s in step.network.stages]
+    rows = [(tuple(column.shape), column.dtype, column.device) for column in blank]
+    return (
+        *map(repr, pieces[1:4]),
+        type(step.bound),
+        type(step.feature_map),
+        repr(stages),
+        repr(rows),
+        step.network.dtype,
+    )
+
+
+def _suspects(step: Step, made: list[Trial], classes: bool) -> Iterator[Suspect]:
+    """Every piece by its name in a Trainer, with what it does to rows."""
+    network, loss = step.network, step.loss
+    if step.feature_map is not None:
+        yield "feature_map", step.feature_map, lambda x, *_: _inputs(step, x), made
+    for stage in network.stages:
+        blank = network.weight_layers[0].weight.new_zeros(ROWS, *stage.shape)
+        numbers = trials((blank, blank))
+        yield "activation", stage.activation, lambda u, s, stage=stage: _derivatives(stage, u, s), numbers
+    yield "network", network, lambda x, *_: network(_inputs(step, x)), made
+    blank = network.weight_layers[0].weight.new_zeros(ROWS, *network.output_shape)
+    at = trials((blank, blank), classes)
+    yield "loss", loss, lambda u, y: [loss.value(u, y), loss.slope(u, y)], at
+    yield "loss", loss, lambda u, y: [loss.curvature(u, y), loss.hessian_root(u, y)], at
+    yield "zstep", step.zstep, lambda *rows: step.zstep.solve(network, loss, *_targets(step, rows)), made
+    yield "expansion", step.expansion, step.unbounded, made
+
+
+def _derivatives(stage: Stage, u: Tensor, slopes: Tensor) -> list[Tensor]:
+    act = stage.activation
+    return [act.f(u), act.df(u), act.d2f(u), act.back(slopes, u)]
+
+
+def _inputs(step: Step, x: Tensor) -> Tensor:
+    return x.to(step.network.dtype) if step.feature_map is None else inputs_of(step.feature_map, step.network, x)
+
+
+def _targets(step: Step, rows: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    inputs = _inputs(step, rows[0])
+    return inputs, rows[1].to(step.network.dtype) if len(rows) > 1 else inputs

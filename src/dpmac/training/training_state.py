@@ -1,0 +1,99 @@
+"""A training under way: all that changes from one step to the next, and how it comes back after a crash."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dpmac.checks import ArgumentError
+from dpmac.planning.plan import STEP
+from dpmac.privacy import Ledger
+from dpmac.randomness import NoiseSource, SeededNoise
+from dpmac.training.checkpoint import Checkpoints
+from dpmac.training.objective import Objective
+from dpmac.training.run import Record
+from dpmac.training.samples import Samples
+
+
+@dataclass
+class TrainingState:
+    """``done`` steps of a training. ``ledger`` is the one to release into; it had ``begun`` entries at the start."""
+
+    objective: Objective
+    samples: Samples
+    noise: NoiseSource
+    ledger: Ledger
+    begun: int
+    run: str = ""
+    done: int = 0
+    history: list[Record] = field(default_factory=list)
+    written: Ledger = field(init=False)  # the ledger itself, whatever ``ledger`` becomes
+
+    def __post_init__(self) -> None:
+        self.written = self.ledger
+
+    def state(self, job: dict[str, Any]) -> dict[str, Any]:
+        """What a checkpoint keeps; ``job`` says which training it is of."""
+        return {
+            "job": job,
+            "run": self.run,
+            "done": self.done,
+            "ledger": self.begun,
+            "heads": [(count, self.written.head(count)) for count in (self.begun, len(self.written))],
+            **self.objective.state(),
+            "history": [asdict(record) for record in self.history],
+            "sources": [*self.samples.state(), *([self.noise.state()] if isinstance(self.noise, SeededNoise) else [])],
+        }
+
+    def resume(self, checkpoints: Checkpoints, job: dict[str, Any]) -> None:
+        """Go on from the checkpoint, if there is one, and from what the ledger says was released since."""
+        saved = checkpoints.read()
+        if saved is None:
+            return
+        if saved["job"] != job:
+            other = [name for name in job if saved["job"].get(name) != job[name]]
+            fix = f"it is of another training (another {', '.join(other)}): give another folder, or delete it"
+            raise ArgumentError("checkpoint", str(checkpoints.path), fix)
+        self.done, self.begun = saved["done"], saved["ledger"]
+        self.objective.restore(saved)
+        self.history = [Record(**record) for record in saved["history"]]
+        if saved["sources"]:
+            assert isinstance(self.noise, SeededNoise)  # as the job says
+            self.samples.restore(saved["sources"][0])
+            self.noise.restore(saved["sources"][1])
+        self._catch_up(bool(saved["sources"]))
+
+    def _catch_up(self, seeded: bool) -> None:
+        """Releases that the checkpoint does not know were paid for: made again if seeded, and lost otherwise."""
+        made = sum(entry.label == STEP for entry in self.ledger.entries if entry.run == self.run)
+        if made < self.done:
+            raise ArgumentError("ledger", self.ledger, f"it lacks releases of this run: {self.done} steps were made")
+        if seeded:
+            self.ledger = self.ledger.replaying(self.run, self.done)
+            return
+        more = made - self.done
+        self.objective.skip(more)
+        self.done = made
+        if more and self.written.path is not None:  # said by the process that keeps it
+            warnings.warn(
+                f"{more} steps were released after the last checkpoint and died with the process: they are paid for, "
+                "and training goes on without them",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+@contextmanager
+def handing_over(ledger: Ledger) -> Iterator[None]:
+    """Put the ledger on an exception that ends the work inside, so that what was spent is not lost with it."""
+    try:
+        yield
+    except BaseException as error:
+        if getattr(error, "ledger", None) is not ledger and hasattr(error, "__dict__"):
+            error.ledger = ledger  # type: ignore[attr-defined]
+            if len(ledger):
+                error.add_note(f"{len(ledger)} releases were made and paid for: this exception's .ledger has them.")
+        raise
