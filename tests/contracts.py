@@ -22,7 +22,7 @@ from dpmac.mac.coordinates import Coordinates, problems_of
 from dpmac.nets import loss
 from dpmac.nets.feature_maps import FEATURE_MAPS, load_feature_map, save_feature_map
 from dpmac.nets.layers import LAYERS, WeightLayer
-from dpmac.privacy import BOUNDS, DensePart, GramPart, OuterPart, Partition, PositionPart
+from dpmac.privacy import BOUNDS, BuiltPart, DensePart, GramPart, OuterPart, Partition, PositionPart, TokenPart
 from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 
@@ -37,6 +37,10 @@ def flat(result):
         return [result.left, result.right, *([] if result.factors is None else [result.factors])]
     if isinstance(result, PositionPart):
         return [result.left, result.right]
+    if isinstance(result, BuiltPart):
+        return [result.values, *([] if result.factors is None else [result.factors])]
+    if isinstance(result, TokenPart):
+        return [result.tokens, result.vectors, *([] if result.factors is None else [result.factors])]
     if isinstance(result, GramPart):
         return [result.weights, result.inputs]
     if isinstance(result, DensePart):

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmac.kernels.chunks import SINGLE_MARGIN
+from dpmac.kernels.built import BuiltPart
 from dpmac.kernels.dense import DensePart
 from dpmac.kernels.gram import GramPart
 from dpmac.kernels.outer import OuterPart
 from dpmac.kernels.positions import PositionPart
+from dpmac.kernels.tokens import TokenPart, token_part
 from dpmac.privacy.gaussian_release import PART_TYPES
 from dpmac.randomness import SeededNoise
 
@@ -33,6 +35,11 @@ def part_of(kind, draw, rows, size, dtype):
     if kind is PositionPart:
         wide, narrow = numbers(draw, rows, 5, a, dtype=dtype, size=size), numbers(draw, rows, 5, b, dtype=dtype)
         return PositionPart(wide, narrow)
+    if kind is BuiltPart:
+        return BuiltPart(numbers(draw, rows, a, b, dtype=dtype, size=size))
+    if kind is TokenPart:
+        tokens = (draw.uniform(rows * 5) * a).long().reshape(rows, 5)  # five of three kinds: some come up again
+        return token_part(tokens, numbers(draw, rows, 5, b, dtype=dtype, size=size), a)
     one = bool(rows % 2)
     return OuterPart(numbers(draw, rows, a, dtype=dtype, size=size), numbers(draw, rows, b, dtype=dtype), one)
 
@@ -60,11 +67,16 @@ def test_norms_are_not_below_and_sums_are_near_those_of_shares_built_one_by_one(
 def test_a_row_s_norm_and_share_do_not_depend_on_other_rows(kind, seed, rows):
     """K3, of the parts themselves: all rows but the first change, outrageously, and no bit of the first does."""
     first, other = part_of(kind, SeededNoise(seed), rows, 1.0, torch.float64), []
-    for name in ("values", "left", "right", "weights", "inputs"):
+    for name in ("values", "left", "right", "weights", "inputs", "vectors"):
         if hasattr(first, name):
             moved = getattr(first, name).clone()
             moved[1:] *= 1e100
             other.append(moved)
-    second = type(first)(*other, first.one) if kind is OuterPart else type(first)(*other)
+    if kind is OuterPart:
+        second = OuterPart(*other, first.one)
+    elif kind is TokenPart:
+        second = TokenPart(first.tokens.clone(), *other, first.length)
+    else:
+        second = kind(*other)
     assert torch.equal(first.norms()[0], second.norms()[0])
     assert torch.equal(first.explicit()[0], second.explicit()[0])

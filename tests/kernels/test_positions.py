@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 
 from doorway import ask
 from dpmac.kernels import positions
+from dpmac.kernels.positions import position_part
 from dpmac.privacy import (
     BrokenPromiseError,
+    BuiltPart,
     Ledger,
     Normalise,
+    OuterPart,
     Partition,
     PerLayerClip,
     PositionPart,
@@ -212,11 +215,64 @@ def test_what_cancels_inside_a_share_cancels_before_it_meets_the_others():
     assert torch.allclose(PositionPart(left, right).total(), torch.full((2, 3), 3.2, dtype=torch.float64), rtol=1e-12)
 
 
-def test_single_precision_factors_are_taken_as_they_are_and_worked_in_double():
+def test_single_precision_is_built_measured_and_summed_in_single_precision():
     left, right = (side.float() for side in random_pair(3, 4, 3))
     single, double = PositionPart(left, right), PositionPart(left.double(), right.double())
-    assert torch.equal(single.norms(), double.norms())
-    assert torch.equal(single.total(), double.total())
+    assert single.single
+    assert not double.single
+    assert not single.doubled().single
+    assert torch.equal(single.doubled().total(), double.total())
+    shares = torch.bmm(left.transpose(1, 2), right)
+    assert torch.equal(single.explicit(), shares.double())
+    assert torch.allclose(single.total().double(), double.total(), atol=1e-5)
+
+
+@given(seed=st.integers(0, 10_000), rows=st.integers(1, 9), count=st.integers(2, 30), memory=st.sampled_from([1, 100]))
+def test_norms_before_the_sum_are_not_below_those_of_what_is_summed(seed, rows, count, memory):
+    """Positions that cancel but for rounding: the bound goes by norms that another build cannot exceed."""
+    left, right = (side.float() for side in random_pair(seed, rows, count, 4, 3))
+    left[:, 1::2] = left[:, 0 : count - count % 2 : 2] * (1 + 1e-6)
+    right[:, 1::2] = -right[:, 0 : count - count % 2 : 2]
+    factors = SeededNoise(seed, "/factors").uniform(rows) * 2
+    with pytest.MonkeyPatch.context() as patch:
+        part = PositionPart(left, right).scaled(factors)
+        before = part.norms()
+        patch.setattr(positions, "MEMORY", memory)
+        for other in (part.scaled(torch.ones(rows)), part.doubled()):
+            total = other.total()
+            assert bool((other.norms() <= before * (1 + 1e-12)).all())
+            exact = torch.einsum("n,npo,npi->oi", factors, left.double(), right.double())
+            terms = float((left.norm(dim=2) * right.norm(dim=2)).sum())
+            assert float((total - exact).norm()) <= 4 * (count + rows + 4) * 2.0**-24 * terms * float(factors.max())
+
+
+@given(seed=st.integers(0, 10_000), rows=st.integers(1, 9), memory=st.sampled_from([1, 100, 1 << 26]))
+def test_what_was_measured_is_what_was_summed(seed, rows, memory):
+    """After the sum, norms are those of the single-precision shares in it, margin and all, in slices of any size."""
+    left, right = (side.float() for side in random_pair(seed, rows, 6, 4, 3))
+    part = PositionPart(left, right)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(positions, "MEMORY", memory)
+        for together in (1, 4):
+            part = part.scaled(torch.ones(rows))
+            part.total(together)
+            shares = BuiltPart(torch.bmm(left.transpose(1, 2), right))
+            assert torch.allclose(part.norms(), shares.norms(), rtol=1e-6)
+            lengths = shares.explicit().flatten(1).norm(dim=1)
+            assert bool((part.norms() >= lengths).all())
+
+
+def test_the_cheapest_kind_of_part_follows_from_shapes_and_precision():
+    left, right = (side.float() for side in random_pair(3, 4, 3))
+    assert type(position_part(left, right)) is BuiltPart
+    assert type(position_part(left, right, room=4)) is PositionPart
+    assert type(position_part(left.double(), right)) is PositionPart
+    assert type(position_part(left[:, :1], right[:, :1])) is OuterPart
+    for part in (position_part(left, right), position_part(left, right, room=4), PositionPart(left, right)):
+        expected = torch.einsum("npo,npi->noi", left.double(), right.double())
+        assert torch.allclose(part.explicit(), expected, atol=1e-5)
+    one = position_part(left[:, :1], right[:, :1])
+    assert torch.allclose(one.explicit(), torch.einsum("npo,npi->noi", left[:, :1], right[:, :1]).double(), atol=1e-6)
 
 
 @each_way

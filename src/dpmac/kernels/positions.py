@@ -1,41 +1,72 @@
 """Parts of layers whose weights serve many positions: a convolution's slope, summed over an image.
 
-K1: the norm that is given is never below that of the share. K2: sums in double precision.
+K1: the norm that is given is never below that of the share. K2: sums of shares that were built one by one, in their own
+precision.
 
-A share is a sum of outer products, one for each position, and no longer of rank one. Its norm comes from the two Gram
-matrices of the positions (P^2 (d_in + d_out) operations) or by building the share (P d_in d_out), whichever is less;
-that follows from shapes alone. Either way terms of different positions may cancel, so rounding is bounded against what
-they were before: the norm that is given is never below that of the share which is summed.
+A share is a sum of outer products, one for each position, and no longer of rank one.
+
+*In single precision* shares are built by one batched product. The share of a row is the single-precision tensor that
+comes out: it is measured and summed as it is (:mod:`dpmac.kernels.built`), and how the product rounded is no matter of
+privacy. Where all shares of a block fit into memory they are built once (:func:`position_part`); otherwise slice by
+slice, each measured and summed in the same pass.
+
+*In double precision* the norm comes from the two Gram matrices of the positions (P^2 (d_in + d_out) operations) or by
+building the share (P d_in d_out), whichever is less; that follows from shapes alone. Either way terms of different
+positions may cancel, so rounding is bounded against what they were before: the norm that is given is never below that
+of the share which is summed.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from dpmac.checks import check_dimensions
-from dpmac.kernels.norms import largest_entries, times
+from dpmac.kernels.built import BuiltPart
+from dpmac.kernels.chunks import CHUNK
+from dpmac.kernels.norms import largest_entries, single_norms, times
+from dpmac.kernels.outer import OuterPart
 
 UNIT_ROUNDOFF = 2.0**-53
+SINGLE_ROUNDOFF = 2.0**-24
 MEMORY = 1 << 26  # bytes of shares, or of Gram matrices, to build at a time
+ROOM = 1 << 28  # bytes of shares of one part that are built once and kept
 LARGEST = 1e300  # of a share's terms together: beyond it, one could be built that is not finite
 
 
-@dataclass(frozen=True)
+def position_part(left: Tensor, right: Tensor, room: int = ROOM) -> OuterPart | BuiltPart | PositionPart:
+    """Share n is the sum over positions p of ``left[n, p] right[n, p]^T``, as the kind of part that costs least.
+
+    That follows from shapes and precision alone. ``room`` is how many bytes of built shares may be kept.
+    """
+    if left.shape[1] == 1:
+        return OuterPart(left.squeeze(1), right.squeeze(1))
+    single = left.dtype == right.dtype == torch.float32
+    if single and 4 * left.shape[0] * left.shape[2] * right.shape[2] <= room:
+        return BuiltPart(torch.bmm(left.transpose(1, 2), right))
+    return PositionPart(left, right)
+
+
+@dataclass(frozen=True, eq=False)
 class PositionPart:
     """Share n is ``factors[n]`` times the sum over positions p of ``left[n, p] right[n, p]^T``.
 
     Shares are built one by one before they are added up, so that what cancels inside a share cancels before it meets
     the others: the rounding of the sum over examples is that of shares that keep their promise. Factors (None for 1)
     are applied to built shares: rounded into ``left`` they would undo what cancels.
+
+    In single precision :meth:`total` measures what it sums, and :meth:`norms` gives that from then on. Before, it gives
+    a bound for what any build of the shares can measure, in single or in double precision.
     """
 
     left: Tensor  # (rows, positions, d_out)
     right: Tensor  # (rows, positions, d_in)
     factors: Tensor | None = None  # (rows,), float64
+    _summed: list[Tensor] = field(default_factory=list, init=False, repr=False)  # the norms of what was summed
 
     def __post_init__(self) -> None:
         check_dimensions(self, left=3, right=3, factors=1)
@@ -54,8 +85,16 @@ class PositionPart:
         positions, d_out, d_in = self.left.shape[1], *self.shape
         return positions * (d_in + d_out) < d_in * d_out
 
+    @property
+    def single(self) -> bool:
+        return self.left.dtype == self.right.dtype == torch.float32
+
     def norms(self) -> Tensor:
         """An upper bound of each share's norm, above it by rounding alone (see :func:`_gram` and :func:`_built`)."""
+        if self._summed:
+            return self._summed[0].clone()
+        if self.single:
+            return self._before_the_sum()
         positions, d_out, d_in = self.left.shape[1], *self.shape
         each = 8 * 2 * positions * positions if self.by_gram else 8 * d_out * d_in
         way = _gram if self.by_gram else _built
@@ -63,12 +102,13 @@ class PositionPart:
         norms = torch.cat(found) if found else self.left.new_zeros(0, dtype=torch.float64)
         return norms if self.factors is None else torch.where(self.factors == 0, 0.0, norms * self.factors.abs())
 
-    single = False
-
     def doubled(self) -> PositionPart:
-        return self
+        return PositionPart(self.left.double(), self.right.double(), self.factors)
 
     def explicit(self) -> Tensor:
+        if self.single:
+            shares = torch.cat([piece.explicit() for piece in self._pieces(1)])
+            return shares.reshape(self.rows, *self.shape)
         shares = self.left.double().transpose(1, 2) @ self.right.double()
         return shares if self.factors is None else times(shares, self.factors)
 
@@ -77,7 +117,9 @@ class PositionPart:
         before = torch.ones_like(fresh) if self.factors is None else self.factors
         return PositionPart(self.left, self.right, torch.where(fresh == 0, 0.0, before * fresh))
 
-    def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
+    def total(self, together: int = 1) -> Tensor:
+        if self.single:
+            return self._single_total(together)
         d_out, d_in = self.shape
         result = torch.zeros(d_out, d_in, dtype=torch.float64, device=self.left.device)
         start = 0
@@ -89,6 +131,41 @@ class PositionPart:
             result += shares.sum(dim=0)
             start += len(left)
         return result
+
+    def _single_total(self, together: int) -> Tensor:
+        """The sum of shares built slice by slice, each measured as it is summed; slices are added up in double
+        precision, and no person is cut in two."""
+        result = torch.zeros(self.shape, dtype=torch.float64, device=self.left.device)
+        found = []
+        for piece in self._pieces(together):
+            result += piece.total(together)
+            found.append(piece.norms())
+        self._summed[:] = [torch.cat(found) if found else result.new_zeros(0)]
+        return result
+
+    def _before_the_sum(self) -> Tensor:
+        """What the shares measure, built as they will be summed, and what another build of them can be off by.
+
+        Two builds are off by gamma_P sum_p |left_p| |right_p|^T each, in every entry: in norm by 2 (P + 2) u times
+        sum_p ||left_p|| ||right_p||, u = 2^-24. Lengths are rounded up, and so is their sum, in double precision.
+        """
+        pieces = [piece.norms() for piece in self._pieces(1)]
+        terms = (single_norms(self.left) * single_norms(self.right)).sum(dim=1)
+        off = 2.0 * (self.left.shape[1] + 2) * SINGLE_ROUNDOFF * terms
+        measured = torch.cat(pieces) if pieces else terms
+        if self.factors is None:
+            return measured + off
+        return torch.where(self.factors == 0, 0.0, measured + off * self.factors.abs())
+
+    def _pieces(self, together: int) -> Iterator[BuiltPart]:
+        """The shares in single precision, built slice by slice: so many rows as memory allows, CHUNK at most."""
+        d_out, d_in = self.shape
+        size = min(CHUNK, max(1, MEMORY // (4 * d_out * d_in)))
+        size = max(together, size // together * together)
+        for start in range(0, self.rows, size):
+            some = slice(start, start + size)
+            shares = torch.bmm(self.left[some].transpose(1, 2), self.right[some])
+            yield BuiltPart(shares, None if self.factors is None else self.factors[some])
 
     def _slices(self, bytes_each: int) -> list[tuple[Tensor, Tensor]]:
         size = max(1, MEMORY // bytes_each)

@@ -5,10 +5,12 @@ Read :mod:`~dpmac.privacy.reference` first. Then, in the order in which a row tr
 docs/guarantee.md walks through them.
 """
 
+from dpmac.kernels.built import BuiltPart
 from dpmac.kernels.dense import DensePart
 from dpmac.kernels.gram import GramPart
 from dpmac.kernels.outer import OuterPart
 from dpmac.kernels.positions import PositionPart
+from dpmac.kernels.tokens import TokenPart
 from dpmac.privacy.accounting import Mechanism, epsilon_of
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.gaussian_release import BrokenPromiseError, release
@@ -40,6 +42,7 @@ __all__ = [
     "Batch",
     "Bound",
     "BrokenPromiseError",
+    "BuiltPart",
     "DensePart",
     "Entry",
     "EqualShares",
@@ -61,6 +64,7 @@ __all__ = [
     "PrivateRows",
     "Query",
     "Statement",
+    "TokenPart",
     "Unbounded",
     "check_origin",
     "epsilon_of",

@@ -37,6 +37,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.kernels.built import BuiltPart
 from dpmac.kernels.dense import DensePart
 from dpmac.kernels.gathering import Columns
 from dpmac.kernels.gram import GramPart
@@ -45,6 +46,7 @@ from dpmac.kernels.padding import Padding
 from dpmac.kernels.positions import PositionPart
 from dpmac.kernels.precision import full_precision
 from dpmac.kernels.recording import Sums, Work
+from dpmac.kernels.tokens import TokenPart
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.ledger import Releases
@@ -57,7 +59,7 @@ from dpmac.randomness import NoiseSource
 
 MAX_ROWS = 2**28  # expected rows in a release: with noise of any use, their sum has room on the grid
 LEAST_SINGLE = 1e-20  # a smaller scale is summed in double precision: single precision underflows near it
-PART_TYPES = (OuterPart, DensePart, GramPart, PositionPart)
+PART_TYPES = (OuterPart, DensePart, GramPart, PositionPart, BuiltPart, TokenPart)
 
 
 class BrokenPromiseError(RuntimeError):

@@ -1,9 +1,10 @@
 """Per-example parts: what each example contributes to one partition of a release, before anything is summed.
 
-A part never builds a matrix per example. It keeps the factors (an outer product is two vectors), knows the norm of
+A part need not build a matrix per example. It keeps the factors (an outer product is two vectors), knows the norm of
 every example's share from them, can scale every share by its own factor, and can be summed. Summing turns private
 numbers into an aggregate, so only :mod:`dpmac.privacy.gaussian_release` may call :meth:`Part.total`, which a test sees
-to. The kinds of parts are kernels: :mod:`dpmac.kernels.outer`, ``dense``, ``gram`` and ``positions``.
+to. The kinds of parts are kernels: :mod:`dpmac.kernels.outer`, ``dense``, ``gram``, ``positions``, ``built`` and
+``tokens``.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Part(Protocol):
 
     @property
     def single(self) -> bool:
-        """Whether the sum is made in single precision."""
+        """Whether the sum is made in single precision, or its norms leave room as if it were."""
 
     def doubled(self) -> Part:
         """The same shares, to be summed in double precision."""

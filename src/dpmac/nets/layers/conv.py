@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpmac.checks import ArgumentError, integer
-from dpmac.kernels.positions import PositionPart
+from dpmac.kernels.positions import position_part
 from dpmac.nets.layers.base import Layer, Shape, WeightLayer, with_one
 from dpmac.nets.layers.dense import filled
+from dpmac.privacy.parts import Part
 
 Pair = tuple[int, int]
 
@@ -39,7 +40,7 @@ def slid(name: str, shape: Shape, kernel: Pair, stride: Pair, padding: Pair) -> 
 class Conv2d(WeightLayer):
     """``units`` filters over images of ``channels``; ``stride`` and zero ``padding`` as in ``torch.nn.Conv2d``.
 
-    Its part is a sum over positions (:class:`~dpmac.privacy.PositionPart`), bounded and summed as any other.
+    Its part is a sum over positions (:func:`~dpmac.kernels.positions.position_part`), bounded and summed as any other.
     """
 
     kind = "conv2d"
@@ -75,8 +76,8 @@ class Conv2d(WeightLayer):
         size = tuple(inputs.shape[2:])
         return F.fold(patches, size, self.kernel_size, padding=self.padding, stride=self.stride)
 
-    def part(self, slopes: Tensor, inputs: Tensor) -> PositionPart:
-        return PositionPart(_by_position(slopes), with_one(self.patches(inputs)))
+    def part(self, slopes: Tensor, inputs: Tensor) -> Part:
+        return position_part(_by_position(slopes), with_one(self.patches(inputs)))
 
     @property
     def fan(self) -> tuple[int, int]:

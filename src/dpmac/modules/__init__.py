@@ -1,0 +1,1 @@
+"""Any torch module, trained privately: every row's gradients through the same release as everything else."""

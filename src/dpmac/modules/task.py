@@ -1,0 +1,75 @@
+"""What is asked of a module: its outputs for a block of rows, and one loss for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from dpmac.checks import ArgumentError
+from dpmac.kernels.gathering import Columns
+
+RowLoss = Callable[..., Tensor]  # of outputs and targets: one number for each row
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A module and a loss that gives one number a row.
+
+    The columns of a table are the inputs, in order or, with ``names``, as keyword arguments, and then the targets.
+    Without ``targets`` the module learns to give back its first input. Columns of floating-point numbers are converted
+    to the module's precision; whole numbers (tokens, classes) and truth values (masks) stay as they are.
+    """
+
+    module: nn.Module
+    loss: RowLoss
+    names: tuple[str, ...] | None = None
+    targets: bool = True
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """What is trained, each tensor once, by its first name."""
+        return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(iter(self.parameters.values())).dtype
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.parameters.values())).device
+
+    def losses(self, columns: Columns, others: Mapping[str, Tensor] | None = None) -> Tensor:
+        """The loss of every row; with ``others`` in place of some parameters. Raises unless it is one number a row."""
+        given = tuple(c.to(self.dtype) if c.dtype.is_floating_point else c for c in columns)
+        inputs, targets = (given[:-1], given[-1]) if self.targets else (given, given[0])
+        arguments: tuple[Any, ...] = inputs
+        named: dict[str, Tensor] = {}
+        if self.names is not None:
+            arguments, named = (), dict(zip(self.names, inputs, strict=True))
+        if others is None:
+            outputs = self.module(*arguments, **named)
+        else:
+            outputs = functional_call(self.module, dict(others), arguments, named, tie_weights=True)
+        losses = self.loss(outputs, targets)
+        rows = columns[0].shape[0]
+        if not isinstance(losses, Tensor) or tuple(losses.shape) != (rows,):
+            what = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
+            fix = (
+                f"it must give one number for each row, shape ({rows},): use reduction='none', and where a row has "
+                "several numbers, average them over all dimensions but the first"
+            )
+            raise ArgumentError("loss", f"{what} for {rows} rows", fix)
+        return losses
+
+
+@contextmanager
+def differentiating() -> Iterator[None]:
+    """Gradients are on inside: a release turns them off around its queries."""
+    with torch.enable_grad():
+        yield
