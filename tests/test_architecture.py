@@ -55,7 +55,7 @@ LAYERS_OF_PACKAGES = [
     {"extensions", "bounds"},
     {"nets"},
     {"mac", "analytic", "tables"},
-    {"methods"},
+    {"methods", "modules"},
     {"training"},
     {"estimators", "audit", "data"},
     {"saving", "report"},

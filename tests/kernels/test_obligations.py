@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmac.kernels.chunks import SINGLE_MARGIN
 from dpmac.kernels.built import BuiltPart
+from dpmac.kernels.chunks import SINGLE_MARGIN
 from dpmac.kernels.dense import DensePart
 from dpmac.kernels.gram import GramPart
 from dpmac.kernels.outer import OuterPart

@@ -18,7 +18,7 @@ from dpmac.privacy import Entry, Ledger, Normalise, PerLayerClip
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.training import Step
 from dpmac.training.checkpoint import Checkpoints
-from dpmac.training.objective import StackObjective
+from dpmac.training.objective import StepObjective
 from dpmac.training.run import Record
 from dpmac.training.training_state import TrainingState, handing_over
 
@@ -53,10 +53,10 @@ class Samples:
         self.source.restore(state)
 
 
-def objective() -> StackObjective:
+def objective() -> StepObjective:
     network = DenseNetwork((2, 2), source=SeededNoise(0))
     step = Step(network, loss("squared"), FixedPrediction(), FirstOrder(), BOUND)
-    return StackObjective(step, Updater())  # type: ignore[arg-type]
+    return StepObjective(step, Updater())  # type: ignore[arg-type]
 
 
 def training(ledger: Ledger, seeded: bool, run: str = "mine") -> TrainingState:

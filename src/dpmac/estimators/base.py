@@ -130,7 +130,7 @@ class PrivateEstimator(TrainingArguments, OnRows):
         self._after = PostTraining.of(book, checkpoints, plan.steps, seeded=seeded, world=self._world)
         self._made_of = before.origin
         self.feature_map_ = self.run_.feature_map
-        self.network_ = self.run_.model
+        self.network_: Network = self.run_.model
         self.history_ = self.run_.history
         self.plan_ = plan
         self.privacy_ = Privacy(self.run_.ledger, plan.delta, self.run_.notes)

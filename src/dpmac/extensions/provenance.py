@@ -162,6 +162,31 @@ class Shaped(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *more)  # type: ignore[no-untyped-call]
 
 
+def mark(module: nn.Module, origin: Origin) -> None:
+    """Say that these releases have shaped ``module`` and all modules in it, each of which may be used elsewhere.
+
+    A module that is not ours keeps it under a name of ours. Copies and pickles keep it; its ``state_dict`` does not.
+    """
+    if isinstance(module, Shaped):
+        module.origin = origin
+        return
+    for part in module.modules():
+        if isinstance(part, Shaped):
+            part.origin = origin
+        else:
+            part.dpmac_origin = origin  # type: ignore[assignment]
+
+
+def as_public(module: nn.Module, why: str) -> nn.Module:
+    """A copy of any module that is public to the rows to come, on your word: see :meth:`Shaped.as_public`."""
+    if isinstance(module, Shaped):
+        return module.as_public(why)
+    known = origin_of(module).called_public(why)
+    copied = copy.deepcopy(module)
+    mark(copied, known)
+    return copied
+
+
 def origin_of(*things: Any, name: str = "thing") -> Origin:
     """What has shaped any of these, and all that they hold (:mod:`dpmac.extensions.contents`).
 
@@ -204,10 +229,13 @@ def check_origin(ledger: Releases, delta: float | None = None, **things: Any) ->
         if origin and not origin.within(ledger):
             cost = "" if delta is None else f", epsilon {epsilon_of(origin.mechanisms(), delta):.4g} at delta {delta:g}"
             own = name if hasattr(type(things[name]), "as_public") else "the network, feature map or schema in it"
+            said = f"{own}.as_public('rows of other people')"
+            if isinstance(things[name], nn.Module) and not isinstance(things[name], Shaped):
+                said = f"dpmac.modules.as_public({name}, 'rows of other people')"
             fix = (
                 f"private rows have shaped it ({len(origin)} releases{cost}), and the ledger does not hold that: pass "
                 "the ledger that does (ledger=run.ledger, and plan with before=run.ledger.mechanisms()), or start from "
-                f"fresh numbers. If they were rows of other people, say so: {own}.as_public('rows of other people')"
+                f"fresh numbers. If they were rows of other people, say so: {said}"
             )
             raise ArgumentError(name, f"<{type(things[name]).__name__}>", fix)
     return Origin.merged(*known.values())

@@ -40,19 +40,22 @@ class Trial:
     changed: tuple[tuple[Columns, Tensor], ...]
 
 
-def trials(blank: Columns, one_hot: bool = False, source: NoiseSource | None = None) -> list[Trial]:
+def trials(
+    blank: Columns, one_hot: bool = False, source: NoiseSource | None = None, tokens: bool = False
+) -> list[Trial]:
     """Rows of the shapes and kinds of ``blank`` (ROWS of each column); ``one_hot`` for targets that are classes.
 
+    With ``tokens`` whole numbers are the names of something, such as a word or a class: 0 or 1, which there always are.
     Once all rows but three become others (so that any extreme over them does, too), once three become outrageous: the
     first, the last, and one in between.
     """
     draw = SystemNoise() if source is None else source
     three = torch.zeros(ROWS, dtype=torch.bool)
     three[[0, int(draw.uniform(1) * (ROWS - 2)) + 1, ROWS - 1]] = True
-    wild = tuple(_wild(column, one_hot and number > 0) for number, column in enumerate(blank))
+    wild = tuple(_wild(column, one_hot and number > 0, tokens) for number, column in enumerate(blank))
     made = []
     for size in SIZES:
-        rows, fresh = (_made(blank, size, one_hot, draw) for _ in range(2))
+        rows, fresh = (_made(blank, size, one_hot, draw, tokens) for _ in range(2))
         changed = (_put(rows, fresh, ~three), three), (_put(rows, wild, three), ~three)
         made.append(Trial(rows, changed))
     return made
@@ -93,17 +96,22 @@ def blamed(name: str, piece: Any, fault: str) -> ArgumentError:
     return ArgumentError(name, piece if len(text.splitlines()) == 1 else type(piece).__name__, f"it {fault}: {FIX}")
 
 
-def _wild(column: Tensor, target: bool) -> Tensor:
+def _wild(column: Tensor, target: bool, tokens: bool) -> Tensor:
     """An outrageous number everywhere; the least there is, of whole numbers."""
+    if tokens and not column.dtype.is_floating_point:
+        return torch.ones_like(column)
     if not column.dtype.is_floating_point:
         return torch.full_like(column, 0 if column.dtype == torch.bool else torch.iinfo(column.dtype).min)
     return torch.full_like(column, 1.0 if target else -WILD)
 
 
-def _made(blank: Columns, size: float, one_hot: bool, draw: NoiseSource) -> Columns:
+def _made(blank: Columns, size: float, one_hot: bool, draw: NoiseSource, tokens: bool) -> Columns:
     made = []
     for number, column in enumerate(blank):
         values = draw.normal(column.shape)
+        if tokens and not column.dtype.is_floating_point:
+            made.append((values > 0).to(column))
+            continue
         if number and one_hot and column.dim() == 2:
             values = torch.nn.functional.one_hot(values.argmax(dim=1), column.shape[1]).double()
         made.append((values if number and one_hot else size * values).to(column))

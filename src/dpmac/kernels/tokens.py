@@ -28,7 +28,9 @@ class TokenPart:
     """Share n is zero but for the rows ``tokens[n]`` of a table of ``length``, which hold ``vectors[n]``.
 
     Made by :func:`token_part`: the tokens of a row are sorted, and a token that stands there again has a vector of
-    zeros. A row for which that is not so has no finite norm, and is left out of the sum. Single-precision vectors make a part that counts as single precision: its norms leave the same room for rounding as
+    zeros. A row for which that is not so has no finite norm, and is left out of the sum.
+
+    Single-precision vectors make a part that counts as single precision: its norms leave the same room for rounding as
     those of parts that are summed so, because a release sets that room aside in all parts or in none.
     """
 
@@ -61,9 +63,7 @@ class TokenPart:
 
     def scaled(self, factors: Tensor) -> TokenPart:
         more = factors.double()
-        return TokenPart(
-            self.tokens, self.vectors, self.length, more if self.factors is None else self.factors * more
-        )
+        return TokenPart(self.tokens, self.vectors, self.length, more if self.factors is None else self.factors * more)
 
     def doubled(self) -> TokenPart:
         return TokenPart(self.tokens, self.vectors.double(), self.length, self.factors)

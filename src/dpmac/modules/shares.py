@@ -38,7 +38,7 @@ class Built:
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """The gradient of row n is zero but for the rows ``tokens[n, p]`` of a table, each of which gets ``vectors[n, p]``."""
+    """The gradient of row n is that of a table whose rows ``tokens[n, p]`` get ``vectors[n, p]``, and no other."""
 
     tokens: Tensor  # (rows, places)
     vectors: Tensor  # (rows, places, width)

@@ -82,7 +82,7 @@ class Tapped:
 
 
 class Watch(TorchFunctionMode):
-    """Runs a module's calls by the rules. Without a ``plan`` it only lists them; with one it taps what the plan says."""
+    """Runs a module's calls by the rules. Without a ``plan`` it only lists them; with one it taps what that says."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Watch(TorchFunctionMode):
         self.taps: list[Tapped] = []
         self.anchor = torch.zeros((), requires_grad=True)
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         rule = self._rules.get(func)
         if rule is None:
             return func(*args, **(kwargs or {}))
@@ -138,7 +138,9 @@ class Watch(TorchFunctionMode):
         detached = [p.detach() if tap and p is not None else p for p, tap in zip(given, tapped, strict=True)]
         output = compute(*detached)
         if output.shape[0] != call.each * self.rows:
-            raise RuntimeError(f"{call} gave {output.shape[0]} rows for a block of {self.rows}: expected {call.each} each")
+            raise RuntimeError(
+                f"{call} gave {output.shape[0]} rows for a block of {self.rows}: expected {call.each} each"
+            )
         roles = tuple(parameters)
         tap = Tapped(call, shares, roles, inputs, tuple(tensor._version for tensor in inputs))
         self.taps.append(tap)
@@ -154,8 +156,8 @@ class Watch(TorchFunctionMode):
             made = Call(function, names, 0)
             expected = "no further call" if call is None else str(call)
             raise RuntimeError(
-                f"the module calls {made} where it had {expected} for made-up rows: which layers it uses must not depend "
-                "on the rows"
+                f"the module calls {made} where it had {expected} for made-up rows: which layers it uses must not "
+                "depend on the rows"
             )
         self.calls.append(call)
         return call

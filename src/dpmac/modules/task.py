@@ -68,6 +68,11 @@ class Task:
         return losses
 
 
+def device_of(network: nn.Module) -> torch.device:
+    """Where a model's numbers are."""
+    return next((p.device for p in network.parameters()), torch.device("cpu"))
+
+
 @contextmanager
 def differentiating() -> Iterator[None]:
     """Gradients are on inside: a release turns them off around its queries."""

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError
 from dpmac.methods import NormHistogram
+from dpmac.nets import Network
 from dpmac.privacy import Ledger, Mechanism, PerLayerClip, Plan, PrivateRows
 from dpmac.privacy.accounting import merged
 from dpmac.training.rows import private_rows
@@ -35,6 +36,8 @@ def fit_with_learned_thresholds(
     in the pre-training, and its thresholds are then replaced by the learned ones. The three parts draw from sources of
     their own: noise is never used twice, not even by a seeded run.
     """
+    if not isinstance(trainer.network, Network):
+        raise ArgumentError("network", type(trainer.network).__name__, "Algorithm 2 trains dpmac networks: use one")
     rows = private_rows(x, y, trainer.network, trainer.loss, trainer.feature_map, trainer.world)
     if set(trainer.plan.before) != set(costs_before(pretraining, histogram)):
         fix = "it must be costs_before(pretraining, histogram), so that one budget covers all three parts"

@@ -1,7 +1,8 @@
 """An objective: what a training asks the rows, and what it learns from the answer.
 
 The trainer, its checkpoints, several processes and audits know nothing more of a model. A stack of layers under MAC
-(:class:`StackObjective`) is one objective; DP-SGD is the same with another expansion.
+(:class:`StepObjective` with a :class:`~dpmac.training.step.Step`) is one objective; DP-SGD is the same with another
+expansion; any torch module is one with a :class:`~dpmac.modules.step.ModuleStep`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from dpmac.mac.polynomial import Polynomial
 from dpmac.mac.wsteps.base import WeightUpdater
-from dpmac.nets import Network
+from dpmac.modules.step import TrainedModule
 from dpmac.privacy import Answer, Bound, Query
-from dpmac.training.step import Step
 
 
 class Objective(Protocol):
@@ -39,7 +40,7 @@ class Objective(Protocol):
         """The learning rate of the next step, for the history."""
 
     @property
-    def model(self) -> Network:
+    def model(self) -> nn.Module:
         """The model to judge and to keep."""
 
     def released_norms(self) -> list[float]:
@@ -55,13 +56,27 @@ class Objective(Protocol):
         """Leave out ``steps`` steps, whose answers were lost."""
 
 
-class StackObjective:
-    """A stack of layers: the Z-step's coordinates, the expansion's parts, the bound, and the W-step on the answer.
+class AnyStep(Protocol):
+    """A step as an objective needs it: what is asked, under which bound, and what the answer means. A dataclass."""
+
+    @property
+    def bound(self) -> Bound: ...
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+    def query(self) -> Query: ...
+
+    def polynomials(self, answer: Answer) -> list[Polynomial]: ...
+
+
+class StepObjective:
+    """A step (of a stack of layers, or of any module) and the W-step on its answer.
 
     A bound that learns is replaced by what it has learned after every answer.
     """
 
-    def __init__(self, step: Step, updater: WeightUpdater) -> None:
+    def __init__(self, step: AnyStep, updater: WeightUpdater) -> None:
         self._step, self._updater, self._first = step, updater, step.bound
         self._released: list[Tensor] = []
 
@@ -83,8 +98,9 @@ class StackObjective:
         return self._updater.lr
 
     @property
-    def model(self) -> Network:
-        return self._updater.model
+    def model(self) -> nn.Module:
+        model: nn.Module = self._updater.model
+        return model.module if isinstance(model, TrainedModule) else model
 
     def released_norms(self) -> list[float]:
         return [float(torch.linalg.vector_norm(slope)) for slope in self._released]
@@ -102,7 +118,7 @@ class StackObjective:
 
     def _bounded_by(self, bound: Bound) -> None:
         if bound is not self._step.bound:
-            self._step = replace(self._step, bound=bound)
+            self._step = replace(self._step, bound=bound)  # type: ignore[type-var]
 
     def _learned(self) -> Any:
         """The thresholds that the bound has learned; None if it is as it was."""

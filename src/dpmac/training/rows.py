@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
@@ -51,6 +53,34 @@ def private_rows(
             fix = f"an autoencoder must give back its inputs, of shape {inputs}: give targets, or such a network"
         raise ArgumentError("y", f"shape {(table.n, *targets)}", fix)
     return table
+
+
+def module_rows(
+    x: Tensor | PrivateRows | Sequence[Tensor] | Mapping[str, Tensor], y: Tensor | None, world: World = SINGLE_PROCESS
+) -> tuple[PrivateRows, tuple[str, ...] | None]:
+    """Inputs and targets of any module as a private table, and the inputs' names where ``x`` is a dictionary.
+
+    Of a table the last column is the target, if there are several. Values are taken as they are: a row for which the
+    module's loss or gradient is not finite contributes nothing.
+    """
+    if isinstance(x, PrivateRows):
+        if y is not None:
+            raise ArgumentError("y", "a tensor", "a private table holds its targets already: leave y out")
+        return x, None
+    names = tuple(map(str, x)) if isinstance(x, Mapping) else None
+    inputs = list(x.values()) if isinstance(x, Mapping) else [x] if isinstance(x, Tensor) else list(x)
+    if not inputs or not all(isinstance(column, Tensor) and column.dim() for column in inputs):
+        fix = "give a tensor with a row per example, several in a tuple, or a dictionary of them by the inputs' names"
+        raise ArgumentError("x", type(x).__name__, fix)
+    if y is None and len(inputs) > 1:
+        raise ArgumentError("y", None, "several inputs need targets: give them")
+    if y is not None and (not isinstance(y, Tensor) or not y.dim()):
+        raise ArgumentError("y", type(y).__name__, "give a tensor with a row per example")
+    columns = [*inputs, *([] if y is None else [y])]
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) > 1:
+        raise ArgumentError("x", f"columns of {lengths} rows", "give as many rows of every input and of the targets")
+    return PrivateRows(*columns, world=world), names
 
 
 def _needed(shape: tuple[int, ...]) -> str:

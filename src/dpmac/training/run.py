@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from dpmac.files import write_new
+from dpmac.modules.files import save_weights
+from dpmac.modules.task import device_of
 from dpmac.nets import Network
 from dpmac.nets.feature_maps import FeatureMap, save_feature_map
 from dpmac.old_names import OldAttribute
@@ -46,7 +48,7 @@ class Record:
 class Run:
     """What :meth:`Trainer.fit` returns."""
 
-    model: Network
+    model: Any  # a Network, or a copy of the module that was given
     history: list[Record]
     ledger: Ledger
     plan: Plan
@@ -57,7 +59,11 @@ class Run:
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
         """The network's outputs for raw rows like those that ``fit`` took: feature map first. In double precision, so
-        that a row's answer does not depend on the rows beside it."""
+        that a row's answer does not depend on the rows beside it. Of a module that is no Network: what it gives for
+        ``x``."""
+        if not isinstance(self.model, Network):
+            found: Tensor = self.model(x.to(device_of(self.model)))
+            return found
         exact = self.model.plain().double()
         rows = x.to(self.model.device)
         inputs = rows.double() if self.feature_map is None else inputs_of(self.feature_map, self.model, rows).double()
@@ -75,7 +81,10 @@ class Run:
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=False)
         statement = self.statement()
-        self.model.save(where / "model.safetensors")
+        if isinstance(self.model, Network):
+            self.model.save(where / "model.safetensors")
+        else:
+            save_weights(self.model, where / "model.safetensors")
         if self.feature_map is not None:
             save_feature_map(self.feature_map, where / "front.safetensors")
         self.ledger.save(where / "ledger.jsonl")

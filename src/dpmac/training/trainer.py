@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, integer
-from dpmac.extensions.provenance import Origin, check_origin
+from dpmac.extensions.provenance import Origin, check_origin, mark
 from dpmac.extensions.world import SINGLE_PROCESS, World, WorldError
 from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, WStep, ZStep
 from dpmac.methods import Gradients
-from dpmac.nets import Loss, Network
+from dpmac.modules.task import device_of
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.old_names import OldAttribute, with_old_arguments
 from dpmac.planning.plan import STEP
@@ -31,15 +31,13 @@ from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.distributed_sync import agreed, books, checkpoints_for, checksum, digest
 from dpmac.training.interruptions import held_back
-from dpmac.training.objective import Objective, StackObjective
-from dpmac.training.row_independence import check_step
-from dpmac.training.rows import private_rows
+from dpmac.training.objective import Objective
 from dpmac.training.run import Record, Run
 from dpmac.training.samples import Samples
-from dpmac.training.step import Step, inputs_of
+from dpmac.training.setup import Rows, described, setup_for, table_for
 from dpmac.training.training_state import TrainingState, handing_over
 
-Evaluate = Callable[[Network], Mapping[str, float]]
+Evaluate = Callable[[Any], Mapping[str, float]]  # of the model
 OnStep = Callable[[int, int], None]  # steps done, steps in all
 
 
@@ -65,8 +63,8 @@ class Trainer:
     part of the rows and the same of everything else; the plan is for all rows. Initial weights are the leader's.
     """
 
-    network: Network
-    loss: Loss
+    network: nn.Module
+    loss: Any  # a Loss of ours for a Network; for any other module a function of outputs and targets
     plan: Plan
     zstep: ZStep = field(default_factory=AdamCoordinates)
     bound: Bound = field(default_factory=Normalise)
@@ -82,8 +80,11 @@ class Trainer:
     front = OldAttribute("feature_map")
 
     @classmethod
-    def dp_sgd(cls, network: Network, loss: Loss, plan: Plan, bound: Bound, **more: Any) -> Trainer:
+    def dp_sgd(cls, network: nn.Module, loss: Any, plan: Plan, bound: Bound, **more: Any) -> Trainer:
         """A trainer that does DP-SGD: ``bound`` is ``JointClip(Theta)`` for flat clipping, ``PerLayerClip`` for layers.
+
+        ``network`` may be any torch module; ``loss`` is then a function of its outputs and the targets that gives one
+        number a row, such as ``partial(F.cross_entropy, reduction="none")``. (See docs/modules.md.)
 
         ``more`` are other fields: ``wstep`` (any torch optimiser), ``feature_map``, ``source``, ``micro_batch``, ...
         """
@@ -91,7 +92,7 @@ class Trainer:
 
     def fit(
         self,
-        x: Tensor | PrivateRows,
+        x: Rows,
         y: Tensor | None = None,
         ledger: Ledger | None = None,
         checkpoints: Checkpoints | None = None,
@@ -99,9 +100,11 @@ class Trainer:
         """Train on raw rows ``x`` (n, ...) and targets ``y`` (n, outputs) and return the run: model, ledger, plan.
 
         Without ``y`` the network learns to give back its own inputs, as an autoencoder. ``x`` may be a
-        :class:`PrivateRows` of both. ``ledger`` must hold exactly what the plan says was released before training; None
-        starts an empty one. All arguments are checked before the first row is touched. If training is interrupted, the
-        ledger holds exactly the releases that were made, and the exception has it as ``.ledger``.
+        :class:`PrivateRows` of both. Of a torch module that is no Network, ``x`` may be several inputs: a tuple of
+        tensors, or a dictionary, which is passed by keyword. ``ledger`` must hold exactly what the plan says was
+        released before training; None starts an empty one. All arguments are checked before the first row is touched.
+        If training is interrupted, the ledger holds exactly the releases that were made, and the exception has it as
+        ``.ledger``.
 
         ``checkpoints`` are written as training goes; where there is one already, training goes on from it (see
         :mod:`dpmac.training.checkpoint`), and ``ledger`` must be the one of that run. They are not removed at the end.
@@ -123,23 +126,18 @@ class Trainer:
             raise ArgumentError("ledger", book, fix)
         apart.enter_context(checkpoints.alone(book.path))
 
-    def _fit(self, x: Tensor | PrivateRows, y: Tensor | None, book: Ledger, checkpoints: Checkpoints | None) -> Run:
+    def _fit(self, x: Rows, y: Tensor | None, book: Ledger, checkpoints: Checkpoints | None) -> Run:
         world = self._world(x)
         before = book if checkpoints is None else world.everywhere(partial(checkpoints.before, book))
-        rows = self._checked(x, y, before)
-        network = copy.deepcopy(self.network)
-        agreed(world, {"the shapes of rows": rows.shapes})
-        world.spread(list(network.parameters()))
-        whole_map = None if self.feature_map is None else copy.deepcopy(self.feature_map).to(network.device)
-        first = Step(network, self.loss, self.zstep, self.expansion, self.bound, whole_map)
-        world.everywhere(lambda: check_step(first, rows.to(network.device)))
+        rows, names = self._checked(x, y, before)
+        agreed(world, {"the shapes of rows": rows.shapes, "the names of inputs": names})
+        setup = setup_for(self, rows, names, world)
+        world.everywhere(lambda: setup.check(rows.to(setup.device)))
         # now that every piece has been used once: one may have loaded a network meanwhile
         found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
         known = Origin.merged(found, rows.origin)
-        table, feature_map = self._start(rows.to(network.device), network, whole_map)
+        table, objective = setup.begin(rows.to(setup.device))
         samples = Samples(table, self.plan.sampler(self.source.spawn("sampler")))
-        step = Step(network, self.loss, self.zstep, self.expansion, self.bound, feature_map)
-        objective = StackObjective(step, self.wstep.start(network, self.plan.steps))
         training = TrainingState(objective, samples, self.source.spawn("noise"), book, len(before))
         job = self._job()
         if checkpoints is not None:
@@ -150,7 +148,7 @@ class Trainer:
                 with self._stopping(checkpoints, training, job), _shaped_by(objective, book, known):
                     self._step(training)
                 if world.size > 1:
-                    world.note("the weights after a step", checksum(network.parameters()))
+                    world.note("the weights after a step", checksum(setup.model.parameters()))
                 if checkpoints is not None and held is not None:
                     # the first makes the ledger's file: from now on it is missed if it is gone
                     if training.done in (1, self.plan.steps) or held.came or checkpoints.due():
@@ -159,16 +157,16 @@ class Trainer:
         if world.size > 1:
             world.agree("the weights", digest(objective.model.parameters()))
         self._check_books(book, training)
-        objective.model.origin = Origin.of(book, known)
+        mark(objective.model, Origin.of(book, known))
         notes = tuple(dict.fromkeys((*self.notes, *known.notes())))
-        return Run(objective.model, training.history, book, self.plan, notes, whole_map)
+        return Run(objective.model, training.history, book, self.plan, notes, setup.feature_map)
 
     def _pieces(self) -> dict[str, Any]:
         """All that takes part in a step, by its name: what private rows may have shaped already."""
         names = ("network", "feature_map", "loss", "zstep", "expansion", "bound", "wstep")
         return {name: getattr(self, name) for name in names}
 
-    def _world(self, x: Tensor | PrivateRows) -> World:
+    def _world(self, x: Rows) -> World:
         """The processes that train: those that hold the table."""
         if isinstance(x, PrivateRows) and self.world is not SINGLE_PROCESS and x.world is not self.world:
             raise ArgumentError("world", self.world, f"the table is of {x.world}: leave this out")
@@ -211,7 +209,7 @@ class Trainer:
         objective.apply(answer)
         if self._epoch(number) > self._epoch(number - 1) or number == self.plan.steps:
             if self.evaluate is not None:  # who may keep what it is shown
-                objective.model.origin = Origin.of(training.written)
+                mark(objective.model, Origin.of(training.written))
             training.history.append(self._record(objective, number, lr))
         training.done = number
         if self.on_step is not None:
@@ -230,22 +228,12 @@ class Trainer:
         pieces = ("loss", "zstep", "bound", "wstep", "expansion", "micro_batch")
         return {
             "plan": {**self.plan.to_dict(), "before": [m.describe() for m in self.plan.before]},
-            "network": [
-                f"{type(s.layer).__name__} {s.layer.matrix_shape} {s.activation.name}" for s in self.network.stages
-            ],
+            "network": described(self.network),
             "feature_map": None if self.feature_map is None else self.feature_map.kind,
             "seed": self.source.seed if isinstance(self.source, SeededNoise) else None,
-            "device": self.network.device.type,
+            "device": device_of(self.network).type,
             **{name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(getattr(self, name))) for name in pieces},
         }
-
-    def _start(
-        self, rows: PrivateRows, network: Network, feature_map: FeatureMap | None
-    ) -> tuple[PrivateRows, FeatureMap | None]:
-        """The table to draw from, and what is applied to it in every step: an expensive feature map is applied once."""
-        if feature_map is not None and feature_map.expensive:
-            return rows.behind(partial(inputs_of, feature_map, network)), None
-        return rows, feature_map
 
     def _epoch(self, step: int) -> int:
         """Whole expected passes over the rows after ``step`` steps."""
@@ -256,11 +244,11 @@ class Trainer:
         epoch, norms = step * self.plan.batch_size / self.plan.n, objective.released_norms()
         return Record(step, epoch, lr, norms, self._metrics(objective.model))
 
-    def _metrics(self, network: Network) -> dict[str, float]:
+    def _metrics(self, network: nn.Module) -> dict[str, float]:
         return {} if self.evaluate is None else {str(k): float(v) for k, v in self.evaluate(network).items()}
 
-    def _checked(self, x: Tensor | PrivateRows, y: Tensor | None, ledger: Ledger) -> PrivateRows:
-        rows = private_rows(x, y, self.network, self.loss, self.feature_map, self.world)
+    def _checked(self, x: Rows, y: Tensor | None, ledger: Ledger) -> tuple[PrivateRows, tuple[str, ...] | None]:
+        rows, names = table_for(self, x, y)
         if rows.n != self.plan.n:
             raise ArgumentError(
                 "x", f"{rows.n} rows", f"the plan was made for n={self.plan.n}: make one for these rows"
@@ -279,7 +267,7 @@ class Trainer:
             if not (getattr(self, name) is None or callable(getattr(self, name))):
                 raise ArgumentError(name, getattr(self, name), "give a function, or None")
         self._metrics(copy.deepcopy(self.network))  # what is wrong with it is said now, and not when an epoch is paid
-        return rows
+        return rows, names
 
     def _check_books(self, ledger: Ledger, training: TrainingState) -> None:
         """Raise unless the ledger, beside what it held before, has exactly this run's steps."""
@@ -296,5 +284,5 @@ def _shaped_by(objective: Objective, book: Ledger, known: Origin) -> Iterator[No
     try:
         yield
     except BaseException:
-        objective.model.origin = Origin.of(book, known)
+        mark(objective.model, Origin.of(book, known))
         raise

@@ -17,7 +17,7 @@ from dpmac.modules.taps import Watch
 
 def multi_head_attention(
     watch: Watch,
-    func: Any,
+    func: Any,  # noqa: ARG001
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -56,7 +56,7 @@ def multi_head_attention(
     else:
         assert in_proj_weight is not None
         q, k, v = _packed(watch, inputs, in_proj_weight, in_proj_bias, embed_dim_to_check)
-    q, k, v = (t.unflatten(2, (num_heads, -1)).transpose(1, 2) for t in (q, k, v))  # (rows, heads, length, width)
+    q, k, v = (_heads(tensor, num_heads) for tensor in (q, k, v))
     mask = _mask(q, k, key_padding_mask, attn_mask)
     found, weights_found = _attended(q, k, v, mask, need_weights)
     joined = found.transpose(1, 2).flatten(2)
@@ -93,12 +93,17 @@ def _rows_first(tensor: Tensor) -> Tensor:
     return tensor.transpose(0, 1)
 
 
+def _heads(tensor: Tensor, heads: int) -> Tensor:
+    """(rows, length, heads x width) to (rows, heads, length, width)."""
+    return tensor.reshape(*tensor.shape[:2], heads, -1).transpose(1, 2)
+
+
 def _packed(
     watch: Watch, inputs: tuple[Tensor, ...], weight: Tensor, bias: Tensor | None, width: int
 ) -> tuple[Tensor, ...]:
     """Queries, keys and values from one weight (3 width, width)."""
     if len(inputs) == 1:
-        return linear(watch, F.linear, inputs[0], weight, bias).split(width, dim=2)
+        return tuple(torch.split(linear(watch, F.linear, inputs[0], weight, bias), width, dim=2))
     return tuple(_slice(watch, x, weight, bias, third * width, width) for third, x in enumerate(inputs))
 
 
@@ -164,9 +169,7 @@ def _additive(mask: Tensor, like: Tensor) -> Tensor:
     return torch.zeros_like(mask, dtype=like.dtype).masked_fill(mask, -math.inf)
 
 
-def _attended(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, need_weights: bool
-) -> tuple[Tensor, Tensor | None]:
+def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, need_weights: bool) -> tuple[Tensor, Tensor | None]:
     """What is seen, and the weights if they are asked for."""
     if not need_weights:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask), None

@@ -43,7 +43,8 @@ def embedding(
         return {"weight": Tokens(places, vectors)}
 
     def looked_up(table: Tensor) -> Tensor:
-        return func(tokens, table, padding_idx).masked_fill(outside.unsqueeze(-1), math.nan)
+        found: Tensor = func(tokens, table, padding_idx)
+        return found.masked_fill(outside.unsqueeze(-1), math.nan)
 
     return watch.run("embedding", {"weight": weight}, looked_up, shares)
 

@@ -23,9 +23,7 @@ def linear(watch: Watch, func: Any, input: Tensor, weight: Tensor, bias: Tensor 
         right = flat.detach().reshape(watch.rows, -1, flat.shape[-1])
         return {"weight": Positions(left, right), "bias": Built(left.sum(dim=1))}
 
-    output = watch.run(
-        "linear", {"weight": weight, "bias": bias}, lambda w, b: F.linear(flat, w, b), shares, flat
-    )
+    output = watch.run("linear", {"weight": weight, "bias": bias}, lambda w, b: F.linear(flat, w, b), shares, flat)
     return output.reshape(*input.shape[:-1], output.shape[-1])
 
 

@@ -1,0 +1,120 @@
+"""A module tried on made-up rows before a private one is read: what it does is settled, and found right or refused.
+
+The rows are random numbers of the table's shapes (whole numbers are 0 or 1, which every table of tokens and every set
+of classes has). Nothing is learned of anybody, and nothing is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from dpmac.checks import ArgumentError
+from dpmac.extensions.row_independence import FIX, MIXES, ROWS, fault_of, trials
+from dpmac.kernels.gathering import Columns
+from dpmac.modules.gradients import RowGradients, alike, noise_of
+from dpmac.modules.refusals import check_module
+from dpmac.modules.task import Task, differentiating
+from dpmac.modules.whole_rows import one_by_one
+from dpmac.privacy.parts import Part
+from dpmac.randomness import NoiseSource, SystemNoise
+
+FEW, MORE = 5, 7  # rows of the two blocks by which calls are settled
+
+
+def made_up(kinds: Columns, rows: int, source: NoiseSource) -> Columns:
+    """``rows`` rows of the shapes, kinds and device of ``kinds``."""
+    made = []
+    for column in kinds:
+        values = source.normal((rows, *column.shape[1:]))
+        if not column.dtype.is_floating_point:
+            values = (values > 0).double()
+        made.append(values.to(column.dtype).to(column.device))
+    return tuple(made)
+
+
+def settled(task: Task, kinds: Columns, source: NoiseSource | None = None) -> RowGradients:
+    """How every row's gradients are found; :class:`ArgumentError` for a module or a loss that cannot be used."""
+    check_module(task.module)
+    draw = SystemNoise() if source is None else source
+    few, more = (made_up(kinds, rows, draw) for rows in (FEW, MORE))
+    before = {name: tensor.clone() for name, tensor in task.module.named_buffers()}
+    try:
+        _check_reached(task, few)
+        gradients = RowGradients.of(task, few, more)
+        _check_sums(task, gradients, more)
+    except ArgumentError:
+        raise
+    except Exception as error:
+        fix = (
+            f"for made-up rows of the table's shapes it raised {type(error).__name__}: {error}. (Whole numbers are 0 "
+            "or 1 in them, all others are drawn from a normal distribution)"
+        )
+        raise ArgumentError("module", type(task.module).__name__, fix) from error
+    _check_buffers(task, before)
+    return gradients
+
+
+def check_rows_alone(task: Task, parts: Callable[..., list[Part]], kinds: Columns) -> None:
+    """Raise if rows have a say in each other's parts: the whole query is tried, with outrageous rows as well."""
+    blank = tuple(column.new_zeros(ROWS, *column.shape[1:]) for column in kinds)
+    fault = fault_of(parts, trials(blank, tokens=True))
+    if fault is not None:
+        raise ArgumentError("module", type(task.module).__name__, f"it, or the loss, {fault}: {FIX}")
+
+
+def _check_reached(task: Task, columns: Columns) -> None:
+    """Every trained parameter must have a gradient: noise on one that has none would only move it about."""
+    parameters = task.parameters
+    with differentiating():
+        losses = task.losses(columns)
+        if not losses.requires_grad:
+            fix = "it does not depend on any trained parameter: is there a detach() or a no_grad() on the way?"
+            raise ArgumentError("loss", task.loss, fix)
+        found = torch.autograd.grad(losses, list(parameters.values()), torch.ones_like(losses), allow_unused=True)
+    for name, gradient in zip(parameters, found, strict=True):
+        if gradient is None:
+            fix = "the loss does not depend on it: freeze it, requires_grad_(False), or take it out"
+            raise ArgumentError(name, f"a parameter of shape {tuple(parameters[name].shape)}", fix)
+
+
+def _check_sums(task: Task, gradients: RowGradients, columns: Columns) -> None:
+    """The rows' gradients must add up to autograd's of the whole block, and be those of each row alone."""
+    parameters = task.parameters
+    with differentiating():
+        losses = task.losses(columns)
+        found = torch.autograd.grad(losses, list(parameters.values()), torch.ones_like(losses))
+    whole = {name: gradient.detach() for name, gradient in zip(parameters, found, strict=True)}
+    alone = one_by_one(task, list(parameters), columns)
+    parts = dict(zip(parameters, gradients.parts(*columns), strict=True))
+    noise = noise_of(whole)
+    for name in parameters:
+        mine = parts[name].explicit()
+        together: Tensor = mine.sum(dim=0).reshape(whole[name].shape)
+        finite = bool(torch.isfinite(mine).all())
+        if finite and not alike(together, whole[name], noise):
+            raise ArgumentError("module", type(task.module).__name__, f"at {name!r} it {MIXES}: {FIX}")
+        if not alike(mine, alone[name].reshape(mine.shape), noise_of(alone)):
+            fix = "its rows' gradients are not those of each row alone: please report this module"
+            raise ArgumentError(name, f"a parameter of {type(task.module).__name__}", fix)
+
+
+def _check_buffers(task: Task, before: dict[str, Tensor]) -> None:
+    """No forward pass may change a buffer: what it keeps of private rows would leave without noise."""
+    changed = []
+    for name, tensor in task.module.named_buffers():
+        if name not in before or not _same(tensor, before[name]):
+            changed.append(name)
+            if name in before:
+                tensor.copy_(before[name])
+    if changed:
+        fix = "a forward pass changes it, so it would keep something of private rows: make it a constant, or eval()"
+        raise ArgumentError(changed[0], "a buffer", fix)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    if one.shape != other.shape:
+        return False
+    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
