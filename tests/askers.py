@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 import dpmac.analytic
 import dpmac.mac
@@ -20,6 +22,7 @@ import dpmac.methods
 from dpmac.mac import Z_STEPS, FirstOrder, FixedPrediction
 from dpmac.methods import DPPCA, Calibration, ClosedForm, DPMean, NormHistogram, ResidualScale, linear_classifier
 from dpmac.methods.ridge import statistics
+from dpmac.modules import ModuleStep, Task, settled
 from dpmac.nets import (
     AvgPool2d,
     Conv2d,
@@ -141,6 +144,47 @@ def calibration_query(classes: int, **more) -> Asked:
     return Asked(query, (numbers(ROWS, 5), targets))
 
 
+class Words(nn.Module):
+    """Weighted words, attention or a recurrent layer over them, and own parameters that only autograd can treat."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.table = kind, nn.Embedding(9, 6)
+        self.places = nn.Parameter(numbers(5, 6, seed=3))
+        if kind == "attention":
+            self.inner: nn.Module = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True)
+        elif kind == "recurrent":
+            self.inner = nn.GRU(6, 6, batch_first=True)
+        else:
+            self.inner, self.width = nn.Linear(6, 6), nn.Parameter(torch.tensor(0.3))
+        self.out = nn.Linear(6, 4)
+
+    def forward(self, weights: Tensor, words: Tensor) -> Tensor:
+        x = self.table(words) * weights.unsqueeze(2) + self.places
+        x = self.inner(x)[0] if self.kind == "recurrent" else self.inner(x)
+        x = torch.tanh(x).mean(dim=1)
+        return self.out(torch.exp(-x.square() * torch.sigmoid(self.width)) if self.kind == "own" else x)
+
+
+def images() -> nn.Module:
+    layers = [nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.ReLU(), nn.Conv2d(4, 4, 3, 2, groups=2)]
+    return nn.Sequential(*layers, nn.LayerNorm([4, 3, 3]), nn.Flatten(), nn.Linear(36, 4))
+
+
+def module_step(kind: str, bound=None) -> Asked:
+    """A step of a torch module; its weights are torch's own, with a seed."""
+    state = torch.get_rng_state()
+    torch.manual_seed(3)
+    module = images() if kind == "images" else Words(kind)
+    torch.set_rng_state(state)
+    targets = torch.arange(ROWS) % 4
+    words = (torch.arange(ROWS * 5).reshape(ROWS, 5) * 7 + 1) % 9
+    columns = (numbers(ROWS, 1, 8, 8), targets) if kind == "images" else (numbers(ROWS, 5), words, targets)
+    task = Task(module, partial(F.cross_entropy, reduction="none"))
+    return Asked(ModuleStep(settled(task, columns, SeededNoise(5)), bound or JointClip(1.0)).query(), columns)
+
+
+MODULES = ("images", "attention", "recurrent", "own")
 ASKERS: dict[str, Callable[[], Asked]] = {
     **{f"step, Z-step {name}": lambda z=z: step(zstep=z) for name, z in Z_STEPS.items()},
     **{f"step, Z-step {name}, convolution": lambda z=z: step(convolutional(), z) for name, z in Z_STEPS.items()},
@@ -168,6 +212,8 @@ ASKERS: dict[str, Callable[[], Asked]] = {
     "calibration, weighted labels": lambda: calibration_query(4, several=True, weights=torch.tensor([OFF, WEIGHTS]).T),
     "residual scale": lambda: Asked(ResidualScale(1.0).query(dense(classes=1)), (numbers(ROWS, 5), numbers(ROWS, 1))),
     "private ranges": lambda: Asked(PrivateRanges(1.0).query("abcde"), (numbers(ROWS, 5),)),
+    **{f"module, {kind}": lambda k=kind: module_step(k) for kind in MODULES},
+    "module, every parameter by itself": lambda: module_step("attention", Normalise()),
 }
 
 # --- methods, from raw rows to a model, without noise: (table, source) -> nothing; test_neighbours watches the door -
@@ -251,7 +297,26 @@ UNSUPERVISED: dict[str, Method] = {
         DenseNetwork([9, 6, 9], "relu", source=SeededNoise(1)), loss_name="squared", feature_map=Affine(0.1)
     ),
 }
+
+
+def trained_module(**more) -> Method:
+    """A torch module without noise, but with its bound."""
+
+    def run(table: PrivateRows, source: NoiseSource) -> object:
+        state = torch.get_rng_state()
+        torch.manual_seed(3)
+        module = images()
+        torch.set_rng_state(state)
+        plan = Plan(table.n, table.n / 2, 3, 0.0, 1e-5)
+        loss_of_one = partial(F.cross_entropy, reduction="none")
+        return Trainer.dp_sgd(module, loss_of_one, plan, JointClip(1.0), source=source, **more).fit(table)
+
+    return run
+
+
 IMAGES: dict[str, Method] = {
+    "module": trained_module(),
+    "module, micro-batches": trained_module(micro_batch=10),
     "convolution": trained(convolutional()),
     "convolution, sampled, average pooling": trained(convolutional(AvgPool2d), rate=0.4),
     "convolution, micro-batches, clipped": trained(convolutional(), micro_batch=10, bound=PerLayerClip(0.2)),

@@ -188,6 +188,9 @@ def test_the_walk_would_catch_a_draw(line):
 # (module, function, reduction): looked at one by one; each reduces something else than rows.
 LOOKED_AT = {
     ("methods/closed_form.py", "spread", "sum"),  # over released eigenvalues
+    ("kernels/positions.py", "position_part", "bmm"),  # over positions, for each row
+    ("modules/rules/convolution.py", "_weight_share", "bmm"),  # the same
+    ("modules/rules/arithmetic.py", "reduced", "sum"),  # over what a parameter was spread over, within each row
     ("mac/zsteps/links.py", "forward", "addmm"),  # over units, per example: rows of z times the weights
 }
 
@@ -220,6 +223,9 @@ def test_every_piece_takes_part_in_some_query(private):
         *("bounds/clipping.py", "bounds/adaptive.py", "kernels/outer.py", "kernels/gram.py", "kernels/positions.py"),
         *("methods/pca.py", "methods/closed_form.py", "methods/ridge.py", "methods/histogram.py"),
         *("training/step.py", "nets/losses.py", "nets/activations.py"),
+        *("modules/gradients.py", "modules/whole_rows.py", "kernels/built.py", "kernels/tokens.py"),
+        *(f"modules/rules/{name}.py" for name in ("linear", "convolution", "embedding", "normalisation")),
+        *(f"modules/rules/{name}.py" for name in ("attention", "recurrent", "arithmetic")),
     ):
         assert module in modules
     assert {kind.kind for kind in LAYERS.values()} == set(LAYERS)
@@ -230,8 +236,11 @@ def test_every_piece_takes_part_in_some_query(private):
 
 def test_only_the_release_asks_for_a_total_or_spends_a_batch():
     for path in MODULES:
-        asked = {function for _c, function, _o in calls(tree_of(path))} & {"total", "spend"}
-        assert asked <= ({"total", "spend"} if name_of(path) == "privacy/gaussian_release.py" else set())
+        asked = {function for _c, function, _o in calls(tree_of(path))} & {"total", "spend", "summed"}
+        # built shares are summed for their own part, or slice by slice for that of positions
+        kernels = {name: {"summed"} for name in ("kernels/built.py", "kernels/positions.py")}
+        allowed = {"privacy/gaussian_release.py": {"total", "spend"}, **kernels}
+        assert asked <= allowed.get(name_of(path), set()), path
 
 
 def test_every_module_that_releases_is_among_the_askers(monkeypatch):
@@ -280,7 +289,8 @@ class Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        without_dropout = "scaled_dot_product" in func._schema.name and (args[3:4] or (0.0,))[0] == 0.0
+        if torch.Tag.nondeterministic_seeded in func.tags and not without_dropout:
             self.draws.add(self._our_module())
         if func._schema.name.removeprefix("aten::") in REDUCING_OPS:
             inputs = [a for a in args if isinstance(a, torch.Tensor)]

@@ -266,9 +266,9 @@ MUTANTS = (
         "A Z-step that loads a released network when it is first used is trained with, and nobody asks for its ledger.",
         "Arguments are checked first of all.",
         "training/trainer.py",
-        "        world.everywhere(lambda: check_step(first, rows.to(network.device)))\n",
+        "        world.everywhere(lambda: setup.check(rows.to(setup.device)))\n",
         "        found = check_origin(before, self.plan.delta, **self._pieces())\n"
-        "        world.everywhere(lambda: check_step(first, rows.to(network.device)))\n",
+        "        world.everywhere(lambda: setup.check(rows.to(setup.device)))\n",
         (
             f"{CONTENTS}::test_a_step_that_loads_a_released_network_when_it_is_tried_is_refused_before_anything_is_spent",
         ),

@@ -137,7 +137,7 @@ MUTANTS = (
         "Weights that have come apart are not noticed until the training is over.",
         "It costs a message a step.",
         "training/trainer.py",
-        "checksum(network.parameters())",
+        "checksum(setup.model.parameters())",
         "checksum([])",
         (f"{TOGETHER}::test_weights_that_differ_by_a_bit_are_noticed_before_the_next_release",),
     ),

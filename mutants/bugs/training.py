@@ -12,9 +12,9 @@ MUTANTS = (
         "trained-in-place",
         "A second fit starts from the weights of the first, and its ledger knows nothing of it.",
         "torch trains in place. Real: found in review.",
-        "training/trainer.py",
-        "network = copy.deepcopy(self.network)",
-        "network = self.network",
+        "training/setup.py",
+        "network = copy.deepcopy(trainer.network)",
+        "network = trainer.network",
         (f"{TRAINER}::test_fitting_twice_gives_two_honest_runs",),
     ),
     Mutant(

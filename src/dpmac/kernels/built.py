@@ -63,6 +63,10 @@ class BuiltPart:
         return self.values.double() if self.factors is None else times(self.values, self.factors)
 
     def total(self, together: int = 1) -> Tensor:
+        return self.summed(together)
+
+    def summed(self, together: int) -> Tensor:
+        """:meth:`total`, for kernels that build their shares slice by slice and sum each of them in this way."""
         factors = self.values.new_ones(self.rows, dtype=torch.float64) if self.factors is None else self.factors
         if not self.single:
             return times(self.values, torch.where(torch.isfinite(self._lengths), factors, 0.0)).sum(dim=0)

@@ -138,7 +138,7 @@ class PositionPart:
         result = torch.zeros(self.shape, dtype=torch.float64, device=self.left.device)
         found = []
         for piece in self._pieces(together):
-            result += piece.total(together)
+            result += piece.summed(together)
             found.append(piece.norms())
         self._summed[:] = [torch.cat(found) if found else result.new_zeros(0)]
         return result

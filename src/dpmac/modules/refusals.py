@@ -18,6 +18,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 def check_module(module: nn.Module) -> None:
     """Raise :class:`ArgumentError` for the first layer or parameter that cannot be; it says which, and the fix."""
+    _check_initialised(module)
     for name, layer in module.named_modules():
         _check_layer(name or type(layer).__name__, layer)
     _check_parameters(module)
@@ -60,11 +61,14 @@ def _check_draws(name: str, layer: nn.Module) -> None:
         raise ArgumentError(name, type(layer).__name__, fix)
 
 
-def _check_parameters(module: nn.Module) -> None:
+def _check_initialised(module: nn.Module) -> None:
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
             fix = "its shape is not known yet: give the module some rows of public shape first, module(example)"
             raise ArgumentError(name, type(tensor).__name__, fix)
+
+
+def _check_parameters(module: nn.Module) -> None:
     trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
     if not trained:
         raise ArgumentError("module", type(module).__name__, "it has no parameter to train: requires_grad_(True)")

@@ -43,6 +43,7 @@ def settled(task: Task, kinds: Columns, source: NoiseSource | None = None) -> Ro
     before = {name: tensor.clone() for name, tensor in task.module.named_buffers()}
     try:
         _check_reached(task, few)
+        _check_buffers(task, before)
         gradients = RowGradients.of(task, few, more)
         _check_sums(task, gradients, more)
     except ArgumentError:
@@ -87,6 +88,7 @@ def _check_sums(task: Task, gradients: RowGradients, columns: Columns) -> None:
         losses = task.losses(columns)
         found = torch.autograd.grad(losses, list(parameters.values()), torch.ones_like(losses))
     whole = {name: gradient.detach() for name, gradient in zip(parameters, found, strict=True)}
+    _check_losses(task, losses.detach(), columns)
     alone = one_by_one(task, list(parameters), columns)
     parts = dict(zip(parameters, gradients.parts(*columns), strict=True))
     noise = noise_of(whole)
@@ -99,6 +101,14 @@ def _check_sums(task: Task, gradients: RowGradients, columns: Columns) -> None:
         if not alike(mine, alone[name].reshape(mine.shape), noise_of(alone)):
             fix = "its rows' gradients are not those of each row alone: please report this module"
             raise ArgumentError(name, f"a parameter of {type(task.module).__name__}", fix)
+
+
+def _check_losses(task: Task, together: Tensor, columns: Columns) -> None:
+    """The loss of a row must be the same whether other rows are there or not."""
+    with torch.no_grad():
+        found = [task.losses(tuple(c[n : n + 1] for c in columns)) for n in range(len(together))]
+    if not alike(together, torch.cat(found), noise_of({"losses": together})):
+        raise ArgumentError("module", type(task.module).__name__, f"it, or the loss, {MIXES}: {FIX}")
 
 
 def _check_buffers(task: Task, before: dict[str, Tensor]) -> None:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions.world import World
 from dpmac.mac import AdamCoordinates, Averaged, FirstOrder, FixedPrediction, OptimizerStep
 from dpmac.methods import Gradients
+from dpmac.modules.refusals import check_module
 from dpmac.modules.step import ModuleStep, TrainedModule
 from dpmac.modules.task import Task, device_of
 from dpmac.modules.trying import check_rows_alone, settled
@@ -60,6 +62,8 @@ def described(network: nn.Module) -> list[str]:
     """A model in plain words: what a checkpoint must be of to be resumed."""
     if isinstance(network, Network):
         return [f"{type(s.layer).__name__} {s.layer.matrix_shape} {s.activation.name}" for s in network.stages]
+    if any(isinstance(p, UninitializedParameter) for p in network.parameters()):
+        return [type(network).__name__]  # which is refused
     tensors = network.named_parameters()
     return [f"{type(network).__name__}: {name} {tuple(p.shape)} {p.dtype} {p.requires_grad}" for name, p in tensors]
 
@@ -67,11 +71,12 @@ def described(network: nn.Module) -> list[str]:
 def table_for(trainer: Trainer, x: Rows, y: Tensor | None) -> tuple[PrivateRows, tuple[str, ...] | None]:
     """``x`` and ``y`` as a table that the model can train on, and the names of its inputs, if they have any."""
     if isinstance(trainer.network, Network):
-        if not isinstance(x, Tensor | PrivateRows):
+        if isinstance(x, tuple | Mapping):
             raise ArgumentError("x", type(x).__name__, "a dpmac network has one input: give one tensor")
         rows = private_rows(x, y, trainer.network, trainer.loss, trainer.feature_map, trainer.world)
         return rows, None
     _check_method(trainer)
+    check_module(trainer.network)  # itself: hooks on its tensors are lost in a copy
     return module_rows(x, y, trainer.world)
 
 
