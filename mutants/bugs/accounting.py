@@ -32,8 +32,8 @@ MUTANTS = (
         "The moments accountant composes every mechanism once, whatever its count.",
         "Composing the event in place of its self-composition.",
         "privacy/accounting.py",
-        "dpa.SelfComposedDpEvent(one, m.count)",
-        "dpa.SelfComposedDpEvent(one, 1)",
+        "dpa.SelfComposedDpEvent(event, m.count)",
+        "dpa.SelfComposedDpEvent(event, 1)",
         ("tests/privacy/test_plan.py::test_plans_agree_with_dp_accounting_called_directly",),
     ),
     Mutant(

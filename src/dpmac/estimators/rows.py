@@ -73,7 +73,7 @@ class Given:
     @property
     def spots(self) -> int:
         """Rows that a release on all of it has room for: public."""
-        return self.n * (1 if self.persons is None else self.persons.together)
+        return self.n * (1 if self.persons is None else self.persons.spots_per_place)
 
     @property
     def unit(self) -> str:

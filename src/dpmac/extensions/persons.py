@@ -11,11 +11,11 @@ what it is for a table of n rows, and what is estimated is an average over perso
 of this person's rows and of fresh draws alone: given the draws, a release is the plain mechanism, and a mixture over
 draws that have the same law for both tables is no easier to tell apart than its worst part.
 
-The rows of a person lie side by side, at ``together`` spots: a power of two, at most ``chunks.CHUNK``, so that they
-never straddle a block nor a chunk of it that is summed in single precision. Two neighbouring tables then differ inside
-one chunk, as tables of rows do, and a chunk holds the shares of CHUNK / together persons at most, each within one
-bound: :func:`dpmac.kernels.chunks.in_chunks` rounds by less than it may. Sums in double precision hold no more mass
-than those of as many rows as there are spots, which is what ``bounds.SLACK`` counts.
+The rows of a person are at ``spots_per_place`` neighbouring spots: a power of two, at most ``chunks.CHUNK``, so that
+they never straddle two blocks, or two chunks of a block that are summed in single precision. Two neighbouring tables
+then differ inside one chunk, as tables of rows do. A chunk holds the shares of at most CHUNK / spots_per_place persons,
+each within one bound, so :func:`dpmac.kernels.chunks.in_chunks` rounds by less than its margin. Sums in double
+precision add no more than those of as many rows as there are spots, which is what ``parts.SLACK`` counts.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from torch import Tensor
 from dpmac.cells import flat, is_missing
 from dpmac.checks import ArgumentError, integer
 from dpmac.extensions.world import SINGLE_PROCESS, World
+from dpmac.old_names import OldAttribute
 from dpmac.privacy.entry import PERSON
 from dpmac.randomness import NoiseSource, SystemNoise
 
@@ -84,24 +85,26 @@ class Persons:
         return len(self.order)
 
     @property
-    def together(self) -> int:
+    def spots_per_place(self) -> int:
         """Spots for one person: ``max_rows``, up to a power of two."""
         return 1 << (self.max_rows - 1).bit_length()
 
+    together = OldAttribute("spots_per_place")
+
     @property
     def unit(self) -> str:
-        """The unit of privacy, as the ledger writes it."""
+        """The unit of privacy, as the ledger records it."""
         return f"{PERSON} by {self.name}" if self.name else PERSON
 
     def drawn(self, places: Tensor | None, source: NoiseSource) -> Tensor:
-        """The rows that the persons at ``places`` (None: all) bring: (places, together), -1 where there is none.
+        """The rows that the persons at ``places`` (None: all) bring: (places, spots_per_place), -1 where there is none.
 
         As many numbers are drawn for a person with no rows as for one with thousands, and no draw is shared.
         """
         first = self.starts[:-1] if places is None else self.starts[places]
         count = (self.starts[1:] if places is None else self.starts[places + 1]) - first
         chosen = _subset(count, self.max_rows, source.uniform(len(count) * self.max_rows).reshape(-1, self.max_rows))
-        rows = torch.full((len(count), self.together), -1)
+        rows = torch.full((len(count), self.spots_per_place), -1)
         if self.rows:
             found = self.order[(first.unsqueeze(1) + chosen).clamp(max=self.rows - 1)]
             brought = torch.arange(self.max_rows) < count.unsqueeze(1)

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, distributed
 
 from dpmac.extensions.world import Done, WorldError
-from dpmac.privacy.gaussian_release import Asked
+from dpmac.privacy.gaussian_release import ReleaseRequest
 from dpmac.privacy.ledger import Releases
 from dpmac.randomness import NoiseSource
 
@@ -61,25 +61,25 @@ class ProcessGroup:
     def __deepcopy__(self, memo: Any) -> ProcessGroup:
         return self  # a handle
 
-    def released(self, asked: Asked, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
+    def released(self, request: ReleaseRequest, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
         self._count += 1
-        self._notes |= {"the number of releases": self._count, **described(asked)}
-        whole = self.everywhere(lambda: whole_sums(asked, source))
-        liars = self._collect(whole, most_steps(asked))
-        answer: dict[str, Tensor] = {p.name: whole.new_empty(p.shape) for p in asked.query.partitions}
+        self._notes |= {"the number of releases": self._count, **described(request)}
+        whole = self.everywhere(lambda: whole_sums(request, source))
+        liars = self._collect(whole, most_steps(request))
+        answer: dict[str, Tensor] = {p.name: whole.new_empty(p.shape) for p in request.query.partitions}
         with self._led():
             if self.leads:
                 if liars:
                     raise WorldError(
                         f"process {liars[0]} sent sums that no rows of its own could make: nothing was released"
                     )
-                ledger.append(asked.entry)
-                pieces = torch.split(whole, [math.prod(p.shape) for p in asked.query.partitions])
-                shaped = zip(pieces, asked.query.partitions, strict=True)
-                answer = asked.perturbed([piece.view(p.shape) for piece, p in shaped], source)
-        self.spread([answer[p.name] for p in asked.query.partitions])
+                ledger.append(request.entry)
+                pieces = torch.split(whole, [math.prod(p.shape) for p in request.query.partitions])
+                shaped = zip(pieces, request.query.partitions, strict=True)
+                answer = request.perturbed([piece.view(p.shape) for piece, p in shaped], source)
+        self.spread([answer[p.name] for p in request.query.partitions])
         if not self.leads:
-            ledger.append(asked.entry)
+            ledger.append(request.entry)
         return answer
 
     def _collect(self, mine: Tensor, limits: Sequence[float]) -> list[int]:
@@ -223,24 +223,24 @@ class ProcessGroup:
         raise WorldError("the processes do not do the same")
 
 
-def whole_sums(asked: Asked, source: NoiseSource) -> Tensor:
+def whole_sums(request: ReleaseRequest, source: NoiseSource) -> Tensor:
     """This process' sums, one partition after the other, in whole steps of the grid."""
-    sums, on_grid = asked.sums(source)
-    whole = sums if on_grid else asked.grid.whole(sums, asked.scales)
+    sums, on_grid = request.sums(source)
+    whole = sums if on_grid else request.grid.whole(sums, request.scales)
     return torch.cat([total.reshape(-1) for total in whole])
 
 
-def most_steps(asked: Asked) -> list[float]:
+def most_steps(request: ReleaseRequest) -> list[float]:
     """The largest number of grid steps that each process' rows can bring: public."""
-    return [asked.grid.most_steps(rows) for rows in asked.batch.most_rows(asked.paddings)]
+    return [request.grid.most_steps(rows) for rows in request.batch.most_rows(request.paddings)]
 
 
-def described(asked: Asked) -> dict[str, str]:
+def described(request: ReleaseRequest) -> dict[str, str]:
     """All public facts of a release in words: what processes must agree on before anything is paid for."""
     words = ("label", "noise_multiplier", "sample_rate", "overflow", "seeded", "scales", "unit")
-    said: dict[str, Any] = {word: getattr(asked.entry, word) for word in words}
-    said["shapes"] = {p.name: (p.shape, p.symmetric) for p in asked.query.partitions}
-    said["grid"], said["divisor"] = asked.grid, asked.divisor
+    said: dict[str, Any] = {word: getattr(request.entry, word) for word in words}
+    said["shapes"] = {p.name: (p.shape, p.symmetric) for p in request.query.partitions}
+    said["grid"], said["divisor"] = request.grid, request.divisor
     return {f"the release's {word}": repr(value) for word, value in said.items()}
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from dpmac.privacy.gaussian_release import Asked
+    from dpmac.privacy.gaussian_release import ReleaseRequest
     from dpmac.privacy.ledger import Releases
     from dpmac.randomness import NoiseSource
 
@@ -37,7 +37,7 @@ class World(Protocol):
     def leads(self) -> bool:
         """Whether this one keeps the ledger and makes the noise."""
 
-    def released(self, asked: Asked, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
+    def released(self, request: ReleaseRequest, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
         """One release of several processes: everyone's sums are made, the leader's event is written and its noise
         drawn, and everyone gets its answer. What is asked must be the same everywhere."""
 
@@ -65,7 +65,7 @@ class SingleProcess:
 
     rank, size, leads = 0, 1, True
 
-    def released(self, asked: Asked, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:  # noqa: ARG002
+    def released(self, request: ReleaseRequest, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:  # noqa: ARG002
         raise RuntimeError("one process releases by itself: call release()")
 
     def everywhere(self, work: Callable[[], Done]) -> Done:
