@@ -42,6 +42,11 @@ def test_arguments_and_attributes_under_their_old_names():
         assert run.front is scaling
 
 
+def test_the_lock_of_a_ledger_under_its_old_name():
+    with pytest.warns(DeprecationWarning, match=r"Ledger.alone is now called exclusive"), Ledger().alone():
+        pass
+
+
 def test_the_spots_of_a_person_under_their_old_name():
     with pytest.warns(DeprecationWarning, match=r"Persons.together is now called spots_per_place"):
         assert Persons.of([1, 1, 2], 3).together == 4

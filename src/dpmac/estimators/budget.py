@@ -31,7 +31,7 @@ def alone_with_ledger(fit: Fit) -> Fit:
 
     @functools.wraps(fit)
     def fitted(self: Budgeted, *arguments: Any, **options: Any) -> Any:
-        with self.ledger.alone() if isinstance(self.ledger, Ledger) else nullcontext():
+        with self.ledger.exclusive() if isinstance(self.ledger, Ledger) else nullcontext():
             return fit(self, *arguments, **options)
 
     return cast("Fit", fitted)

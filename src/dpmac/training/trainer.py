@@ -110,7 +110,7 @@ class Trainer:
         given = {"whether there are targets": y is not None, "whether there are checkpoints": checkpoints is not None}
         agreed(world, {**self._job(), "feature_map": self.feature_map, **given})
         book, checkpoints = books(world, ledger), checkpoints_for(world, checkpoints)
-        with book.alone(), handing_over(book), ExitStack() as apart:
+        with book.exclusive(), handing_over(book), ExitStack() as apart:
             if checkpoints is not None:
                 world.everywhere(partial(self._alone, apart, world, book, checkpoints))
             with book.noting(run=None if checkpoints is None else checkpoints.run):
