@@ -51,12 +51,12 @@ def resume(
     from dpmac.cli.train import public_rows, tell
     from dpmac.cli.training import follow, tidy, train
     from dpmac.saving import open_folder
-    from dpmac.training.exclusive import alone_with
+    from dpmac.training.exclusive import exclusive_access
 
     if (run / "dpmac.json").exists():
         if (run / JOB).exists() and leads_here():  # it was killed when the model was safe, before it had tidied up
             open_folder(run)
-            with alone_with(run, "run"):
+            with exclusive_access(run, "run"):
                 tidy(run)
         if leads_here():
             typer.echo(f"{run} is finished: there is nothing to go on with", err=True)

@@ -36,9 +36,9 @@ def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, world
 
     If nothing was spent when it ends, nothing is left behind; else a line says what was spent, and how to go on.
     """
-    from dpmac.training.exclusive import alone_with
+    from dpmac.training.exclusive import exclusive_access
 
-    with alone_with(folder, "run"):
+    with exclusive_access(folder, "run"):
         return _train(job, folder, table, public, quiet=quiet, world=world)
 
 

@@ -155,7 +155,7 @@ class PrivateEstimator(TrainingArguments, OnRows):
         if after.lost and self._world.leads:
             said = f"{after.lost} releases of the {what} died with the process: they are paid for, and left out"
             warnings.warn(said, RuntimeWarning, stacklevel=3)
-        apart = nullcontext() if checkpoints is None else checkpoints.alone()
+        apart = nullcontext() if checkpoints is None else checkpoints.locked()
         with handing_over(ledger), apart, ledger.noting(run=after.run or None):
             yield after
         self.network_.origin = Origin.of(ledger, self.network_.origin)

@@ -1,7 +1,7 @@
-"""An objective: what a training asks the rows, and what it learns from the answer.
+"""An objective: the query of a training step, and how the answer updates the model.
 
-The trainer, its checkpoints, several processes and audits know nothing more of a model. A stack of layers under MAC
-(:class:`StackObjective`) is one objective; DP-SGD is the same with another expansion.
+The trainer, its checkpoints, several processes and audits know nothing else about a model. A stack of layers trained by
+MAC (:class:`StackObjective`) is one objective; DP-SGD is the same with another expansion.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dpmac.training.step import Step
 
 
 class Objective(Protocol):
-    """``query`` gives what is asked of the rows now; ``apply`` learns from the noisy answer, which is post-processing.
+    """``query`` returns the query of the current step; ``apply`` learns from the noisy answer, by post-processing.
 
-    Between the two nothing may change. What ``query`` promises is measured by the release; that it treats every row by
-    itself is the objective's own duty (:mod:`dpmac.extensions.row_independence` tries it on made-up rows).
+    Nothing may change between the two. The release checks the bounds that ``query`` promises. Treating every row
+    separately is the objective's responsibility (:mod:`dpmac.extensions.row_independence` checks it on synthetic rows).
     """
 
     def query(self) -> Query: ...
@@ -32,7 +32,7 @@ class Objective(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision in which the answer is wanted."""
+        """The precision of the answer."""
 
     @property
     def lr(self) -> float:
@@ -40,25 +40,25 @@ class Objective(Protocol):
 
     @property
     def model(self) -> Network:
-        """The model to judge and to keep."""
+        """The model to evaluate and to keep."""
 
     def released_norms(self) -> list[float]:
-        """The lengths of what was released last, layer by layer, for the history."""
+        """The norms of the last release, layer by layer, for the history."""
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next step depends on, in plain values and tensors."""
+        """Everything that the next step depends on, as plain values and tensors."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from where :meth:`state` was taken."""
 
     def skip(self, steps: int) -> None:
-        """Leave out ``steps`` steps, whose answers were lost."""
+        """Skip ``steps`` steps, whose answers were lost."""
 
 
 class StackObjective:
     """A stack of layers: the Z-step's coordinates, the expansion's parts, the bound, and the W-step on the answer.
 
-    A bound that learns is replaced by what it has learned after every answer.
+    A bound that learns is replaced by the learned one after every answer.
     """
 
     def __init__(self, step: Step, updater: WeightUpdater) -> None:
@@ -105,7 +105,7 @@ class StackObjective:
             self._step = replace(self._step, bound=bound)
 
     def _learned(self) -> Any:
-        """The thresholds that the bound has learned; None if it is as it was."""
+        """The thresholds that the bound has learned; None if it is unchanged."""
         bound = self._step.bound
         if bound is self._first:
             return None
