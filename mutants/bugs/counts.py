@@ -24,7 +24,7 @@ MUTANTS = (
         "The noise on the sums is no wider where there is a count beside them.",
         "A count is only one number, and its noise is wide.",
         "kernels/padding.py",
-        "return _UP / math.sqrt(1.0 - RATIO**-2)",
+        "return _UP / math.sqrt(1.0 - COUNT_NOISE_RATIO**-2)",
         "return 1.0",
         (MECHANISM,),
     ),

@@ -205,9 +205,9 @@ def _codes(ids: Array) -> tuple[Tensor, int]:
     """A number for each id, equal for equal ids, in order of first appearance, and how many distinct ids there are."""
     if ids.ndim != 1:
         raise ArgumentError("groups", f"shape {ids.shape}", _FIX)
-    gone = _missing(ids)
-    if gone.any():
-        row = int(np.argmax(gone))
+    missing = _missing(ids)
+    if missing.any():
+        row = int(np.argmax(missing))
         fix = "the row has no id, and whose it is cannot be guessed: fill it in, or drop the row"
         raise ArgumentError(f"groups, row {row}", ids[row], fix)
     if ids.dtype != object:

@@ -31,7 +31,7 @@ class Store(Protocol):
         """The rows with these numbers, which are ascending and distinct, of every column, on the CPU; thread-safe."""
 
 
-class Ahead:
+class BackgroundFetcher:
     """Fetches rows in the background, in the order of the requests."""
 
     def __init__(self, store: Store) -> None:

@@ -11,12 +11,12 @@ multiplier c, one row changes both by at most 1, and jointly they are one Gaussi
 
     1 / s**2 + 1 / c**2 <= 1 / sigma**2
 
-With c = RATIO sigma, the noise on the sums is wider by half of 1 %. The proof is in ``docs/guarantee.md``. In short:
-given the noisy count, the number of spots is as good as public, and the sums of two neighbours differ by one row's
-share.
+With c = COUNT_NOISE_RATIO sigma, the noise on the sums is wider by half of 1 %. The proof is in ``docs/guarantee.md``.
+In short: given the noisy count, the number of spots is as good as public, and the sums of two neighbours differ by one
+row's share.
 
-Nothing is counted if that would save less than SAVES of the work, nor for a release of all rows (rate 1), nor on a GPU,
-which replays a graph that was recorded for one shape.
+Nothing is counted if that would save less than MIN_SAVING of the work, nor for a release of all rows (rate 1), nor on a
+GPU, which replays a graph that was recorded for one shape.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 MAX_BLOCK = 8192  # maximal number of rows in a block: the rounding argument of parts.SLACK relies on it
 DEFAULT_BLOCK = 4608  # default: enough for a batch of 4,096, and small enough for caches
 MULTIPLE = 32  # block sizes are multiples of it: matrix kernels then have no remainders
-RATIO = 10.0  # noise multiplier of the count divided by that of the release
-SAVES = 0.04  # minimal fraction of the spots that a count must save to be worth its noise
+COUNT_NOISE_RATIO = 10.0  # noise multiplier of the count divided by that of the release
+MIN_SAVING = 0.04  # minimal fraction of the spots that a count must save to be worth its noise
 _BITS = 30  # log2 of the number of steps in the standard deviation of the count's noise
 _UP = 1.0 + 2.0**-40  # far above the rounding error of a few operations
 
@@ -55,7 +55,7 @@ class Padding:
         """The factor by which the sums' noise multiplier must exceed that of the release."""
         if self.deviation == 0.0:
             return 1.0
-        return _UP / math.sqrt(1.0 - RATIO**-2)
+        return _UP / math.sqrt(1.0 - COUNT_NOISE_RATIO**-2)
 
     @property
     def margin(self) -> int:
@@ -89,14 +89,14 @@ def paddings(shards: tuple[int, ...], rate: float, overflow: float, noise_multip
     public = tuple(Padding(capacity_for(n, rate, overflow)) for n in shards)
     if noise_multiplier == 0.0 or overflow == 0.0:
         return public
-    deviation = RATIO * noise_multiplier * _UP
+    deviation = COUNT_NOISE_RATIO * noise_multiplier * _UP
     half = overflow / 2
     counted = tuple(Padding(capacity_for(n, rate, half), deviation, half) for n in shards)
     expected = sum(
         min(padding.most, n * rate + padding.margin * deviation / 2.0**_BITS)
         for padding, n in zip(counted, shards, strict=True)
     )
-    if expected <= (1.0 - SAVES) * sum(padding.most for padding in public):
+    if expected <= (1.0 - MIN_SAVING) * sum(padding.most for padding in public):
         return counted
     return public
 

@@ -31,7 +31,7 @@ LABEL = "output layer"
 SLOPE = "output layer slope"
 GRAM = "hidden features x hidden features"
 RADIUS = 1.25  # of the norm, beyond which a row has no more to say in DP-PCA
-LEAST = 0.01  # of what is squared and summed, that is left over at least: released moments are noisy
+MIN_RESIDUAL_SHARE = 0.01  # of what is squared and summed, that is left over at least: released moments are noisy
 LENGTH = 1.1  # squared, of a row's hidden features: about 1, and never above 2
 _LOW = 1e-28  # so that what a threshold follows from is within a bound's limits, 1e-30 and 1e30
 SIMULATED = 20_000  # public draws for the features' Gram matrix
@@ -187,7 +187,7 @@ class ClosedFormAutoencoder:
         """
         kept, whole = float(self.pca.eigenvalues.sum()), float(self.pca.moment.trace())
         share = kept / whole if kept > 0.0 and whole > 0.0 else 0.0
-        return self.choices.norm * math.sqrt(max(1.0 - share, LEAST))
+        return self.choices.norm * math.sqrt(max(1.0 - share, MIN_RESIDUAL_SHARE))
 
     def hidden(self, code: Tensor) -> Tensor:
         assert self.frequency is not None

@@ -37,9 +37,9 @@ from dpmac.kernels.perturbing import lot_sizes, perturbed_sums
 from dpmac.privacy.partition import Partition
 from dpmac.randomness import NoiseSource
 
-FEWEST, USUAL, MOST = 20, 30, 48  # log2 of the noise's deviation in steps; above USUAL, exact draws are slow
+MIN_BITS, USUAL_BITS, MAX_BITS = 20, 30, 48  # log2 of the noise's deviation in steps; many bits make exact draws slow
 EXACT = 2.0**52  # whole numbers below it, and their sums, are exact in double precision
-_FINE, _COARSE = 11, 7  # the grid widens the noise by at most 2**-11, or 2**-7 if the former needs more than USUAL
+_FINE, _COARSE = 11, 7  # the grid widens the noise by at most 2**-11, or 2**-7 if 2**-11 takes over USUAL_BITS
 _UP = 1.0 + 2.0**-40  # far above the rounding error of the few operations that compute a grid
 
 
@@ -61,9 +61,9 @@ class Grid:
             return cls(0, 0.0)
         reach = noise_multiplier * math.sqrt(sum(math.prod(p.shape) for p in partitions))
         exponent = math.frexp(reach)[1]  # reach < 2**exponent
-        bits = max(FEWEST, min(exponent + _FINE, USUAL), exponent + _COARSE)
-        if bits > MOST:
-            fix = f"give at most {2.0 ** (MOST - _COARSE):.3g} over the square root of the number of coordinates"
+        bits = max(MIN_BITS, min(exponent + _FINE, USUAL_BITS), exponent + _COARSE)
+        if bits > MAX_BITS:
+            fix = f"give at most {2.0 ** (MAX_BITS - _COARSE):.3g} over the square root of the number of coordinates"
             raise ArgumentError("noise_multiplier", noise_multiplier, fix)
         bits = min(bits, math.floor(math.log2(EXACT * noise_multiplier / (2.0 * rows))))  # halves are exact, too
         if bits < exponent + _COARSE:

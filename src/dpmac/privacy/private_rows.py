@@ -154,9 +154,9 @@ class PrivateRows:
 
 
 def _fetcher(store: Any) -> Fetcher:
-    from dpmac.extensions.stores import Ahead
+    from dpmac.extensions.stores import BackgroundFetcher
 
-    return Ahead(store)
+    return BackgroundFetcher(store)
 
 
 def _persons(groups: Any, max_rows: int, world: World | None, rows: int) -> Places:
