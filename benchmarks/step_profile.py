@@ -29,7 +29,7 @@ PIECES: dict[str, tuple[Any, str]] = {
     "sums": (gaussian_release, "_block_sums"),
     "  spots": (sampling, "shuffled"),
     "  gathering rows": (sampling, "gathered"),
-    "  coordinates: forward and back": (FixedPrediction, "slopes"),
+    "  coordinates: forward and back": (FixedPrediction, "solve"),
     "  bound: norms and factors": (JointClip, "apply"),
     "  check of the promise": (gaussian_release, "_keep_promise"),
     "  summed slopes": (OuterPart, "total"),
