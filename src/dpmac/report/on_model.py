@@ -35,24 +35,24 @@ SYNTHETIC = (
 def head_section(run: RunContents, attack: Attack | None) -> Markup:
     """Name, what was trained, when, and the figures that are seen first."""
     statement = run.statement
-    epsilon = "none" if not statement.noisy else round_up(statement.epsilon, 3)
-    words = f"at delta = {not_less(run.delta)}" if statement.noisy else "NOT PRIVATE: a release without noise"
-    shown = [
-        (
-            "epsilon",
-            epsilon,
-            f"{words}; seeded, for research only" if run.ledger.seeded and statement.noisy else words,
-        ),
-        ("releases", f"{len(run.ledger):,}", "all in one ledger"),
-    ]
+    if statement.noisy:
+        epsilon, words = round_up(statement.epsilon, 3), f"at delta = {not_less(run.delta)}"
+    else:
+        epsilon, words = "none", "NOT PRIVATE: a release without noise"
+    if statement.noisy and run.ledger.seeded:
+        words += "; seeded, for research only"
+    shown = [("epsilon", epsilon, words), ("releases", f"{len(run.ledger):,}", "all in one ledger")]
     if attack is not None:
         sure = bound_above(attack.posterior(0.5, run.delta)[1])
         shown.append(("from 50 % sure to", sure, "at most, that one row is in the table"))
     if run.plan is not None:
         shown.append((f"{noun(run.ledger.unit)}s", f"{run.plan.n:,}", "their number is public"))
     shown += [(name.replace("_", " "), _figure(value), "on public rows") for name, value in _first_scores(run)]
-    by = f" by dpmac {run.version}" if run.version else ""
-    made = f"Trained {run.created[:10]}{by}" if run.created else f"Trained{by}"
+    made = "Trained"
+    if run.created:
+        made += f" {run.created[:10]}"
+    if run.version:
+        made += f" by dpmac {run.version}"
     return Markup(
         f"<header>{paragraph('Report on a model trained with differential privacy', style='kicker')}"
         f"<h1>{text(run.name)}</h1>{paragraph(_what(run), style='lead')}{paragraph(made, style='soft')}"
@@ -62,16 +62,30 @@ def head_section(run: RunContents, attack: Attack | None) -> Markup:
 
 def _what(run: RunContents) -> str:
     schema, estimator = run.schema, run.estimator
-    columns = len(schema.features) if schema is not None else getattr(estimator, "n_features_in_", None)
-    of = f" of “{schema.target}”" if schema is not None and schema.target and not run.codes else ""
-    table_ = f" (table “{schema.name}”)" if schema is not None and schema.name else ""
-    article = "An" if run.kind[0] in "aeiou" else "A"
-    side = "of" if run.codes else "from"
-    words = [f"{article} {run.kind}{of} {side} {columns} columns{table_}." if columns else f"{article} {run.kind}{of}."]
+    columns, of, table_ = getattr(estimator, "n_features_in_", None), "", ""
+    if schema is not None:
+        columns = len(schema.features)
+        if schema.target and not run.codes:
+            of = f" of “{schema.target}”"
+        if schema.name:
+            table_ = f" (table “{schema.name}”)"
+    article = "A"
+    if run.kind[0] in "aeiou":
+        article = "An"
+    side = "from"
+    if run.codes:
+        side = "of"
+    width = ""
+    if columns:
+        width = f" {side} {columns} columns{table_}"
+    words = [f"{article} {run.kind}{of}{width}."]
     classes = getattr(estimator, "classes_", None)
     if classes is not None and not run.codes:
         named = [str(label) for label in classes]
-        words.append(f"Classes: {', '.join(named[:8])}{f' and {len(named) - 8} more' if len(named) > 8 else ''}.")
+        more = ""
+        if len(named) > 8:
+            more = f" and {len(named) - 8} more"
+        words.append(f"Classes: {', '.join(named[:8])}{more}.")
     network = getattr(estimator, "network_", None)
     if network is not None:
         sizes = getattr(network, "sizes", None)
@@ -92,10 +106,16 @@ def scores_section(run: RunContents) -> Markup:
     title = "What it scores"
     if found is None:
         return section("scores", title, paragraph(NO_SCORES), *_progress(run))
-    where = f" of {found['file']}" if found.get("file") else ""
-    said = "that the user called public" if found.get("public") is True else "that were paid for in the ledger"
+    where = ""
+    if found.get("file"):
+        where = f" of {found['file']}"
+    said = "that were paid for in the ledger"
+    if found.get("public") is True:
+        said = "that the user called public"
     rows_ = found.get("rows")
-    count = f"{rows_:,} rows" if isinstance(rows_, int) else "rows"
+    count = "rows"
+    if isinstance(rows_, int):
+        count = f"{rows_:,} rows"
     rows = [(name.replace("_", " "), _figure(value)) for name, value in _scores(found).items()]
     words = paragraph(f"Measured on {count}{where} {said}. The guarantee is about the training rows, not about these.")
     return section("scores", title, words, table(("score", "value"), rows, numeric=(1,)), *_progress(run))
@@ -124,7 +144,9 @@ def calibration_section(run: RunContents) -> Markup | None:
     found = Reliability(tuple(bins))
     unit = (0.0, 1.0)
     positive = (run.scores or {}).get("positive")
-    of = f": {positive}" if positive else ""
+    of = ""
+    if positive:
+        of = f": {positive}"
     line = Line("observed", [(b.predicted, b.observed) for b in bins], dots=True)
     chart = line_chart(
         "Predicted against observed probabilities",
@@ -164,15 +186,21 @@ def _bins(found: Mapping[str, Any]) -> list[Bin]:
 
 def _scores(found: Mapping[str, Any]) -> dict[str, Any]:
     scores = found.get("scores")
-    return dict(scores) if isinstance(scores, Mapping) else {}
+    if isinstance(scores, Mapping):
+        return dict(scores)
+    return {}
 
 
 def _first_scores(run: RunContents) -> list[tuple[str, Any]]:
-    return list(_scores(run.scores).items())[:2] if run.scores is not None else []
+    if run.scores is not None:
+        return list(_scores(run.scores).items())[:2]
+    return []
 
 
 def _figure(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:.4g}"
+    return str(value)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -181,17 +209,25 @@ def _figure(value: Any) -> str:
 def columns_section(run: RunContents) -> Markup:
     """The effect of each column, or what comes back of a row, on synthetic rows."""
     maker = maker_for(run.estimator, run.schema)
-    title = "What comes back of a row" if run.codes else "What each column does"
+    title = "What each column does"
+    if run.codes:
+        title = "What comes back of a row"
     if maker is None:
         words = "Nothing public says in which range the columns lie (no schema, no feature range)"
         return section("columns", title, paragraph(f"{words}, so no rows can be made up."))
-    return _way_back(run, maker, title) if run.codes else _effects(run, maker, title)
+    if run.codes:
+        return _way_back(run, maker, title)
+    return _effects(run, maker, title)
 
 
 def _effects(run: RunContents, maker: Maker, title: str) -> Markup:
     found = effects_of(run.estimator, maker, run.schema)
-    what = "probability" if found.probabilities else "prediction"
-    of = f" of “{found.outputs[0]}”" if found.probabilities and len(found.outputs) == 1 else ""
+    what = "prediction"
+    if found.probabilities:
+        what = "probability"
+    of = ""
+    if found.probabilities and len(found.outputs) == 1:
+        of = f" of “{found.outputs[0]}”"
     words = paragraph(
         f"The mean {what}{of} as one column takes each of its values and the others stay as they are, {SYNTHETIC} "
         "Columns of real rows go together, and those here do not: read this as what the model does, not the world."
@@ -200,11 +236,15 @@ def _effects(run: RunContents, maker: Maker, title: str) -> Markup:
     ends = spread([float(v) for one in shown for v in one.means.ravel()], 0.02 if found.probabilities else 0.0)
     y = Axis("", *ends, percent=found.probabilities)
     several = len(found.outputs) > 1
-    legend = [Markup(keys([(name, f"c{k + 1}") for k, name in enumerate(found.outputs)]))] if several else []
+    legend = []
+    if several:
+        legend = [Markup(keys([(name, f"c{k + 1}") for k, name in enumerate(found.outputs)]))]
     if found.left_out:
         legend.insert(0, paragraph(f"Drawn are the outputs that move most; {found.left_out} are left out."))
     cards = [group("card", _effect(one, found, y)) for one in shown]
-    small = f"The other {len(rest)} columns move it less, by {_amount(rest[0].size, y)} at most each." if rest else ""
+    small = ""
+    if rest:
+        small = f"The other {len(rest)} columns move it less, by {_amount(rest[0].size, y)} at most each."
     scale = f"All on one scale, from {y.write(y.low)} to {y.write(y.high)}; the columns that move it most come first, "
     scale += "and beside each stands by how much."
     note = paragraph(f"{scale} {small}", style="soft")
@@ -229,7 +269,9 @@ def _effect(one: Effect, found: Effects, y: Axis) -> Markup:
 
 
 def _amount(size: float, y: Axis) -> str:
-    return f"{100 * size:.2g} points" if y.percent else short(size)
+    if y.percent:
+        return f"{100 * size:.2g} points"
+    return short(size)
 
 
 def _way_back(run: RunContents, maker: Maker, title: str) -> Markup:
@@ -245,7 +287,9 @@ def _way_back(run: RunContents, maker: Maker, title: str) -> Markup:
     head = ["column", *(f"{side} {k + 1}" for k in range(EXAMPLES) for side in ("row", "came back"))]
     rows = [[name, *_cells(name, found.before, found.after)] for name in names]
     cut = len(maker.columns) - 30
-    note = [paragraph(f"{cut} more columns are left out here.", style="soft")] if cut > 0 else []
+    note = []
+    if cut > 0:
+        note = [paragraph(f"{cut} more columns are left out here.", style="soft")]
     scale = "100 %: every cell comes back as it was; 0 %: no better than a guess at the middle, or at one value."
     return section(
         "columns",
@@ -264,6 +308,8 @@ def _cells(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Se
     def shown(cell: Any) -> str:
         if cell is None or cell != cell:
             return "(missing)"
-        return short(float(cell)) if isinstance(cell, Real) else str(cell)
+        if isinstance(cell, Real):
+            return short(float(cell))
+        return str(cell)
 
     return [shown(side[name][k]) for k in range(EXAMPLES) for side in (before, after)]

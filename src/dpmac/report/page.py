@@ -28,7 +28,10 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     """
     from dpmac.saving import open_folder
 
-    where = Path(folder) / NAME if out is None else Path(out)
+    if out is None:
+        where = Path(folder) / NAME
+    else:
+        where = Path(out)
     if where.is_dir():
         raise ArgumentError("out", str(where), "this is a folder: give the name of a file, such as report.html")
     if not where.parent.is_dir():
