@@ -165,6 +165,20 @@ class Job:
         )
 
 
+def absolute(path: Path | None) -> str | None:
+    """A path as a job keeps it: it holds in any working directory."""
+    if path is None:
+        return None
+    return str(path.absolute())
+
+
+def scratch_folder(given: str | None) -> Path | None:
+    """The folder that ``--scratch`` names; None if it was left out, or is "none"."""
+    if given in (None, "none"):
+        return None
+    return Path(given)
+
+
 def counted(table: Mapping[str, Sequence[Any]], groups: str | None) -> int:
     """The number of rows or, with ``groups``, of persons; a row that is nobody's is an error that names it."""
     from dpmac.privacy import Persons

@@ -45,7 +45,7 @@ def resume(
 
       dpmac resume runs/first
     """
-    from dpmac.cli.jobs import JOB
+    from dpmac.cli.jobs import JOB, scratch_folder
     from dpmac.cli.places import check_again
     from dpmac.cli.several import check_same, leads_here, said_once, several
     from dpmac.cli.train import public_rows, tell
@@ -66,7 +66,7 @@ def resume(
             job, table = _opened(run, same_rows, quiet or as_json or not world.leads)
             _check_spent(run, job, again)
             if world.leads:  # who writes
-                check_again(run, Path(job.ledger), None if job.scratch in (None, "none") else Path(job.scratch))
+                check_again(run, Path(job.ledger), scratch_folder(job.scratch))
             public = public_rows(job)
         check_same(world, job.file)
         if not world.leads:

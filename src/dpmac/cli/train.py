@@ -97,7 +97,7 @@ def train(
 
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
     """  # noqa: E501
-    from dpmac.cli.jobs import Job, counted
+    from dpmac.cli.jobs import Job, absolute, counted, scratch_folder
     from dpmac.cli.places import check_places
     from dpmac.cli.several import check_same, said_once, several
     from dpmac.tables import Schema
@@ -112,12 +112,12 @@ def train(
             layers = _units(hidden)
             if world.leads:  # who writes
                 inputs = {"file": file, "--schema": schema, "--public-test": public_test}
-                check_places(out, ledger, inputs, None if scratch in (None, "none") else Path(scratch))
+                check_places(out, ledger, inputs, scratch_folder(scratch))
             written = Job.written_at(file)  # before it is read: a change in between is then noticed, too
             job = Job(
                 file=str(file.absolute()),
                 schema=chosen.to_dict(),
-                ledger="" if ledger is None else str(ledger.absolute()),
+                ledger=absolute(ledger) or "",
                 epsilon=epsilon,
                 delta=delta,
                 total_epsilon=total_epsilon,
@@ -129,12 +129,12 @@ def train(
                 name=name or out.name,
                 purpose=purpose,
                 data_set=data_set,
-                public_test=None if public_test is None else str(public_test.absolute()),
+                public_test=absolute(public_test),
                 groups=groups,
                 max_rows=max_rows,
                 written=written,
                 memory=memory,
-                scratch=scratch if scratch in (None, "none") else str(Path(scratch).absolute()),
+                scratch=absolute(scratch_folder(scratch)) or scratch,
             )
             table = job.table(chosen, quiet=quiet or as_json or not world.leads)
             need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
