@@ -12,7 +12,8 @@ from dpmac.checks import ArgumentError
 from dpmac.files import whole_file
 from dpmac.report.attack import attack_on
 from dpmac.report.markup import Markup, document, paragraph
-from dpmac.report.on_model import calibration_section, columns_section, head_section, scores_section
+from dpmac.report.on_columns import columns_section
+from dpmac.report.on_model import calibration_section, head_section, scores_section
 from dpmac.report.on_privacy import attack_section, ledger_section, signal_section, spending_section, statement_section
 from dpmac.report.run_contents import RunContents, contents_of
 from dpmac.report.style import STYLE
