@@ -28,7 +28,7 @@ from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.extensions.outputs import remember
 from dpmac.extensions.provenance import check_origin
-from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, cosine
+from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.nets import Activation, DenseNetwork, Loss, Network
 from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Origin, Plan, PrivateRows, Unbounded
@@ -92,9 +92,7 @@ class PrivateEstimator(TrainingArguments, OnRows):
         bound = self._bound(defaults)
         if not plan.noise_multiplier:
             bound = Unbounded()
-        zstep = chosen("z_step", self.z_step, Z_STEPS)
-        if not hasattr(zstep, "solve"):
-            raise ArgumentError("z_step", zstep, f"choose one of {', '.join(Z_STEPS)}, or give a Z-step")
+        zstep = self._zstep()
         source = noise_source(self._seed())
         if targets is None:
             outputs, table = width, given.table()
@@ -109,11 +107,8 @@ class PrivateEstimator(TrainingArguments, OnRows):
         if feature_map is None and plan.noise_multiplier and self._world.leads:
             warn_of_scales(given.few)
         shared = self.ledger is not None or not self._world.leads
-        threads = machine.threads
-        if threads is None:  # as many everywhere: solvers round by how many there are
-            threads = self._world.leaders(threads_for(step_work(network.sizes, plan.batch_size)))
         with (
-            using(threads),
+            using(self._threads(network, plan)),
             progress_bar("training", self._world.leads and machine.progress) as on_step,
             counted(given.few, self.epsilon, ledger, shared),
         ):
@@ -188,6 +183,18 @@ class PrivateEstimator(TrainingArguments, OnRows):
         if not hasattr(bound, "promise"):
             raise ArgumentError("bound", bound, f"choose one of {', '.join(BOUNDS)}, or give a Bound")
         return bound
+
+    def _zstep(self) -> ZStep:
+        zstep = chosen("z_step", self.z_step, Z_STEPS)
+        if not hasattr(zstep, "solve"):
+            raise ArgumentError("z_step", zstep, f"choose one of {', '.join(Z_STEPS)}, or give a Z-step")
+        return zstep
+
+    def _threads(self, network: Network, plan: Plan) -> int:
+        """As many in every process: solvers round by how many there are."""
+        if self._machine.threads is not None:
+            return self._machine.threads
+        return int(self._world.leaders(threads_for(step_work(network.sizes, plan.batch_size))))
 
     def _defaults(self, own: Plan) -> Defaults:
         return defaults_for(own, regression=self._regression, hidden=self._hidden())
