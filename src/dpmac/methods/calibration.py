@@ -122,16 +122,20 @@ class Calibration:
     ) -> Query:
         """Gradient and curvature of the log-loss in (slope, offset), on logits clipped to REACH and divided by it."""
         width = len(theta)
-        rule, thresholds = (_many, (2.0, 1.0)) if classes > 2 else (_binary, (math.sqrt(width), 0.25 * width))
+        if classes > 2:
+            rule, thresholds = _many, (2.0, 1.0)
+        else:
+            rule, thresholds = _binary, (math.sqrt(width), 0.25 * width)
         if several:
             rule, thresholds = _labels, (1.0, 0.25)
         bound = PerLayerClip(thresholds)
-        public = None if weights is None else weights.double() / weights.max()
+        public = weights
+        if public is not None:
+            public = public.double() / public.max()
 
         def parts(x: Tensor, y: Tensor) -> list[Part]:
             u, y = logits(x).double().clamp(-REACH, REACH), y.double()
-            relative = None if public is None else public.to(y.device)
-            slope, bend, inputs = rule(u, y, theta.to(u.device), relative)
+            slope, bend, inputs = rule(u, y, theta.to(u.device), _moved_to(public, y.device))
             return bound.apply([DensePart(slope), GramPart(bend, inputs)])
 
         asked = [Partition(SLOPE, (width,)), Partition(CURVATURE, (1, width, width), symmetric=True)]
@@ -219,12 +223,23 @@ def _labels(u: Tensor, y: Tensor, theta: Tensor, weights: Tensor | None) -> tupl
     """Of p_h = sigmoid(slope * u_h): the means over the labels of (p - y) u / REACH, and of p (1 - p) (u / REACH)^2."""
     unit = u / REACH
     p = torch.sigmoid(theta[0] * u)
-    w = torch.ones_like(y) if weights is None else weights[:, 0] + (weights[:, 1] - weights[:, 0]) * y
+    if weights is None:
+        w = torch.ones_like(y)
+    else:
+        w = weights[:, 0] + (weights[:, 1] - weights[:, 0]) * y
     slope = (w * (p - y) * unit).mean(dim=1, keepdim=True)
     bend = (w * p * (1 - p) * unit.square()).mean(dim=1, keepdim=True)
     return slope, bend, torch.ones_like(bend)
 
 
+def _moved_to(weights: Tensor | None, device: torch.device) -> Tensor | None:
+    if weights is None:
+        return None
+    return weights.to(device)
+
+
 def _of_class(y: Tensor, weights: Tensor | None) -> Tensor:
     """The weight of each row's own class, (rows, 1)."""
-    return torch.ones_like(y[:, :1]) if weights is None else (y * weights).sum(dim=1, keepdim=True)
+    if weights is None:
+        return torch.ones_like(y[:, :1])
+    return (y * weights).sum(dim=1, keepdim=True)

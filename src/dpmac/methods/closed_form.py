@@ -79,7 +79,10 @@ class ClosedForm:
         number("share", self.share, "give the part of the budget for DP-PCA, above 0 and at most 1", low=1e-6, high=1.0)
         integer("code", self.code, "give the length of the code, at least 1")
         integer("features", self.features, "give the number of hidden units, at least 1")
-        for name in ("bandwidth", "norm", "ridge", *(() if self.threshold is None else ("threshold",))):
+        sizes = ["bandwidth", "norm", "ridge"]
+        if self.threshold is not None:
+            sizes.append("threshold")
+        for name in sizes:
             number(name, getattr(self, name), "give a finite number above 0", low=_LOW, high=1.0 / _LOW)
         if self.curvature not in ("simulated", "released"):
             raise ArgumentError("curvature", self.curvature, "choose 'simulated' or 'released'")
@@ -97,11 +100,14 @@ class ClosedForm:
         """
         sigma = check_multiplier(noise_multiplier)
         first = check_multiplier(sigma / math.sqrt(self.share))
-        second = check_multiplier(sigma / math.sqrt(1.0 - self.share)) if self.share < 1.0 else 0.0
-        raw = private_table("x", x)
+        second = 0.0
+        if self.share < 1.0:
+            second = check_multiplier(sigma / math.sqrt(1.0 - self.share))
+        table = private_table("x", x)
         if isinstance(self.feature_map, FeatureMap):
-            self.feature_map.shape_after(raw.shapes[0])
-        table = raw if self.feature_map is None else raw.behind(self.feature_map)
+            self.feature_map.shape_after(table.shapes[0])
+        if self.feature_map is not None:
+            table = table.behind(self.feature_map)
         method = DPPCA(self.code, first, radius=RADIUS * self.norm, normalise=self.normalise)
         pca = method.fit(table, source.spawn("pca"), ledger)
         if self.share >= 1.0:
@@ -127,7 +133,9 @@ class ClosedForm:
         released = self.curvature == "released"
         if released:
             asked.append(Partition(GRAM, (1, self.features, self.features), symmetric=True))
-        threshold = model.left_over() if self.threshold is None else self.threshold
+        threshold = self.threshold
+        if threshold is None:
+            threshold = model.left_over()
         bound = PerLayerClip((threshold, LENGTH) if released else threshold)
 
         def parts(rows: Tensor) -> list[Part]:
@@ -189,8 +197,10 @@ class ClosedFormAutoencoder:
     def spread(self) -> Tensor:
         """Typical size of each code number, from the released eigenvalues."""
         share = self.pca.eigenvalues.clamp(min=1.0)
-        whole = self.pca.moment.trace() if self.choices.curvature == "released" else share.sum()
-        return self.choices.norm * torch.sqrt(share / torch.maximum(whole, share.sum()))
+        whole = share.sum()
+        if self.choices.curvature == "released":
+            whole = torch.maximum(self.pca.moment.trace(), whole)
+        return self.choices.norm * torch.sqrt(share / whole)
 
     def left_over(self) -> float:
         """Typical length of what the linear code does not give back, from the released second moments.
@@ -198,7 +208,9 @@ class ClosedFormAutoencoder:
         All of a row where the noise has made the moments' trace or the eigenvalues' sum negative: they say nothing.
         """
         kept, whole = float(self.pca.eigenvalues.sum()), float(self.pca.moment.trace())
-        share = kept / whole if kept > 0.0 and whole > 0.0 else 0.0
+        share = 0.0
+        if kept > 0.0 and whole > 0.0:
+            share = kept / whole
         return self.choices.norm * math.sqrt(max(1.0 - share, LEAST))
 
     def hidden(self, code: Tensor) -> Tensor:
@@ -209,15 +221,18 @@ class ClosedFormAutoencoder:
 
     def encode(self, x: Tensor) -> Tensor:
         """The codes (n, code) of raw rows."""
-        feature_map = self.choices.feature_map
-        return self.code_of(x.double() if feature_map is None else feature_map(x))
+        if self.choices.feature_map is None:
+            return self.code_of(x.double())
+        return self.code_of(self.choices.feature_map(x))
 
     def decode(self, codes: Tensor) -> Tensor:
         """Raw rows from codes."""
         out = codes @ self.pca.components
         if self.decoder is not None:
             out = out + self.hidden(codes) @ self.decoder.transpose(0, 1)
-        return out if self.choices.feature_map is None else self.choices.feature_map.inverse(out)
+        if self.choices.feature_map is None:
+            return out
+        return self.choices.feature_map.inverse(out)
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """What the autoencoder gives back for raw rows ``x``, in double precision."""
