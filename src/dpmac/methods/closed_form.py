@@ -9,7 +9,7 @@ autoencoder trained by gradients here, in about a second (see reproduction/resul
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import torch
@@ -18,11 +18,12 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.extensions.provenance import Origin
 from dpmac.mac import Polynomial
+from dpmac.methods.objective import learn_from_all_rows
 from dpmac.methods.pca import DPPCA, ReleasedPCA
 from dpmac.methods.tables import private_table
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.old_names import with_old_arguments
-from dpmac.privacy import GramPart, Ledger, OuterPart, Part, Partition, PerLayerClip, PrivateRows, Query, release
+from dpmac.privacy import GramPart, Ledger, OuterPart, Part, Partition, PerLayerClip, PrivateRows, Query
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.query import Answer
 from dpmac.randomness import NoiseSource
@@ -110,17 +111,12 @@ class ClosedForm:
         phase = 2 * math.pi * draw.uniform(self.features).to(table.device)
         table.world.spread([frequency, phase])
         model = ClosedFormAutoencoder(self, pca, frequency, phase, None)
-        answer = release(
-            table.everything(),
-            self.query(model),
-            noise_multiplier=second,
-            source=source.spawn("output layer"),
-            ledger=ledger,
-        )
-        decoder = self._solve(model, answer, table.n, source.spawn("simulated codes"))
-        table.world.spread([decoder])
+        layer = OutputLayer(model, table.n, source.spawn("simulated codes"))
+        noise = source.spawn("output layer")
+        learn_from_all_rows(layer, table, noise_multiplier=second, source=noise, ledger=ledger)
+        table.world.spread([layer.weights])
         known = replace(pca, origin=Origin.of(ledger, pca.origin))  # this release, too
-        return ClosedFormAutoencoder(self, known, frequency, phase, decoder)
+        return ClosedFormAutoencoder(self, known, frequency, phase, layer.weights)
 
     def query(self, model: ClosedFormAutoencoder) -> Query:
         """The slope of the output layer at 0, on the hidden features of the code: each example's part clipped.
@@ -155,6 +151,22 @@ class ClosedForm:
         hidden = model.hidden(fake)
         gram = hidden.transpose(0, 1) @ hidden * (n / SIMULATED)
         return Polynomial(torch.zeros_like(slope), slope, gram.unsqueeze(0)).minimum(self.ridge)
+
+
+@dataclass(eq=False)
+class OutputLayer:
+    """The objective of the output layer: ``weights`` are solved for from the released slope and curvature."""
+
+    model: ClosedFormAutoencoder
+    n: int
+    draw: NoiseSource
+    weights: Tensor = field(init=False)
+
+    def query(self) -> Query:
+        return self.model.choices.query(self.model)
+
+    def apply(self, answer: Answer) -> None:
+        self.weights = self.model.choices._solve(self.model, answer, self.n, self.draw)
 
 
 @dataclass(frozen=True, eq=False)

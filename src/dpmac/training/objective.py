@@ -1,7 +1,7 @@
-"""An objective: what a training asks the rows, and what it learns from the answer.
+"""Objectives that can be trained: asked again and again, judged between steps, and resumed after a crash.
 
 The trainer, its checkpoints, several processes and audits know nothing more of a model. A stack of layers under MAC
-(:class:`StackObjective`) is one objective; DP-SGD is the same with another expansion.
+(:class:`StackObjective`) is one such objective; DP-SGD is the same with another expansion.
 """
 
 from __future__ import annotations
@@ -14,21 +14,14 @@ import torch
 from torch import Tensor
 
 from dpmac.mac.wsteps.base import WeightUpdater
+from dpmac.methods.objective import Objective
 from dpmac.nets import Network
 from dpmac.privacy import Answer, Bound, Query
 from dpmac.training.step import Step
 
 
-class Objective(Protocol):
-    """``query`` gives what is asked of the rows now; ``apply`` learns from the noisy answer, which is post-processing.
-
-    Between the two nothing may change. What ``query`` promises is measured by the release; that it treats every row by
-    itself is the objective's own duty (:mod:`dpmac.extensions.row_independence` tries it on made-up rows).
-    """
-
-    def query(self) -> Query: ...
-
-    def apply(self, answer: Answer) -> None: ...
+class TrainingObjective(Objective, Protocol):
+    """An objective that a :class:`~dpmac.training.Trainer` can drive step by step."""
 
     @property
     def dtype(self) -> torch.dtype:
