@@ -176,8 +176,8 @@ MUTANTS = (
         "Threads that share a ledger all ask whether a total has room before any of them has spent.",
         "Every fit asks before it begins.",
         "estimators/budget.py",
-        "with self.ledger.exclusive() if isinstance(self.ledger, Ledger) else nullcontext():",
-        "with nullcontext():",
+        "        with self.ledger.exclusive():\n",
+        "        if True:\n",
         ("tests/estimators/test_shared_ledgers.py::test_threads_that_share_a_ledger_do_not_exceed_its_total",),
     ),
     Mutant(

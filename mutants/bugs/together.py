@@ -89,9 +89,9 @@ MUTANTS = (
         "shards-n-for-the-plan",
         "An estimator plans with the number of its process' own rows: a rate that is too large, and another delta.",
         "len(X).",
-        "estimators/rows.py",
-        "        return self.elsewhere + (len(self.x) if self.persons is None else len(self.persons))\n",
-        "        return len(self.x) if self.persons is None else len(self.persons)\n",
+        "estimators/given.py",
+        "            return self.elsewhere + len(self.x)\n        return self.elsewhere + len(self.persons)\n",
+        "            return len(self.x)\n        return len(self.persons)\n",
         (f"{PROCESSES}::test_every_estimator_fits_in_two_processes_what_it_fits_in_one",),
     ),
     Mutant(

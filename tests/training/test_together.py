@@ -66,7 +66,7 @@ ODD = {  # what process 1 does otherwise, what it is told, and what the others a
     "plan": ({"sigma": 2.0}, "plan of process 1 is", "plan of process 1 is"),
     "loss": ({"loss": LOSSES["sigmoid"]}, "loss of process 1 is", "loss of process 1 is"),
     "bound": ({"bound": JointClip(2.0)}, "bound of process 1 is", "bound of process 1 is"),
-    "feature_map": ({"feature_map": Affine(0.0, 2.0)}, "feature map of process 1 is", "feature map of process 1 is"),
+    "feature_map": ({"feature_map": Affine(0.0, 2.0)}, "feature_map of process 1 is", "feature_map of process 1 is"),
     "steps": ({"steps": 5}, "plan of process 1 is", "plan of process 1 is"),
     "micro": ({"micro_batch": 64}, "micro_batch of process 1 is", "micro_batch of process 1 is"),
     "version": ({}, "dpmac of process 1 is '0'", "dpmac of process 1 is '0'"),

@@ -1,7 +1,7 @@
-"""An objective: the query of a training step, and how the answer updates the model.
+"""Objectives that can be trained: queried repeatedly, evaluated between steps, and resumed after a crash.
 
 The trainer, its checkpoints, several processes and audits know nothing else about a model. A stack of layers trained by
-MAC (:class:`StackObjective`) is one objective; DP-SGD is the same with another expansion.
+MAC (:class:`StackObjective`) is one such objective; DP-SGD is the same with another expansion.
 """
 
 from __future__ import annotations
@@ -14,21 +14,14 @@ import torch
 from torch import Tensor
 
 from dpmac.mac.wsteps.base import WeightUpdater
+from dpmac.methods.objective import Objective
 from dpmac.nets import Network
 from dpmac.privacy import Answer, Bound, Query
 from dpmac.training.step import Step
 
 
-class Objective(Protocol):
-    """``query`` returns the query of the current step; ``apply`` learns from the noisy answer, by post-processing.
-
-    Nothing may change between the two. The release checks the bounds that ``query`` promises. Treating every row
-    separately is the objective's responsibility (:mod:`dpmac.extensions.row_independence` checks it on synthetic rows).
-    """
-
-    def query(self) -> Query: ...
-
-    def apply(self, answer: Answer) -> None: ...
+class TrainingObjective(Objective, Protocol):
+    """An objective that a :class:`~dpmac.training.Trainer` can drive step by step."""
 
     @property
     def dtype(self) -> torch.dtype:

@@ -31,7 +31,7 @@ from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.distributed_sync import agreed, books, checkpoints_for, checksum, digest
 from dpmac.training.interruptions import held_back
-from dpmac.training.objective import Objective, StackObjective
+from dpmac.training.objective import StackObjective, TrainingObjective
 from dpmac.training.row_independence import check_step
 from dpmac.training.rows import private_rows
 from dpmac.training.run import Record, Run
@@ -251,7 +251,7 @@ class Trainer:
         """The number of completed expected passes over the rows after ``step`` steps."""
         return int(step * self.plan.batch_size / self.plan.n + 1e-9)
 
-    def _record(self, objective: Objective, step: int, lr: float) -> Record:
+    def _record(self, objective: TrainingObjective, step: int, lr: float) -> Record:
         """The history's record of an epoch: only public numbers and functions of released ones."""
         epoch, norms = step * self.plan.batch_size / self.plan.n, objective.released_norms()
         return Record(step, epoch, lr, norms, self._metrics(objective.model))
@@ -291,7 +291,7 @@ class Trainer:
 
 
 @contextmanager
-def _shaped_by(objective: Objective, book: Ledger, known: Origin) -> Iterator[None]:
+def _shaped_by(objective: TrainingObjective, book: Ledger, known: Origin) -> Iterator[None]:
     """Around a step: if an error ends the training, the model, which others may still hold, gets its origin."""
     try:
         yield

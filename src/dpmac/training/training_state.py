@@ -13,7 +13,7 @@ from dpmac.planning.plan import STEP
 from dpmac.privacy import Ledger
 from dpmac.randomness import NoiseSource, SeededNoise
 from dpmac.training.checkpoint import Checkpoints
-from dpmac.training.objective import Objective
+from dpmac.training.objective import TrainingObjective
 from dpmac.training.run import Record
 from dpmac.training.samples import Samples
 
@@ -22,7 +22,7 @@ from dpmac.training.samples import Samples
 class TrainingState:
     """A training after ``done`` steps. Releases go into ``ledger``, which had ``begun`` entries at the start."""
 
-    objective: Objective
+    objective: TrainingObjective
     samples: Samples
     noise: NoiseSource
     ledger: Ledger
