@@ -19,6 +19,8 @@ from dpmac.kernels.loss_distributions import (
     MEDIUM,
     QUICK,
     ROUGH,
+    _composed,
+    _full_step,
     _log_sum,
     _Step,
     _times,
@@ -120,6 +122,19 @@ def test_no_figure_rests_on_the_search(monkeypatch):
         found = calibration.calibrate(lambda s: [Mechanism(s, 0.1, 50)], 1.0, 1e-6)
         assert found == pytest.approx(honest, rel=4e-4)
         assert slow([Mechanism(found, 0.1, 50)], 1e-6) <= 1.0
+
+
+def test_a_step_that_was_kept_is_composed_as_a_fresh_one():
+    """A step is made once for many counts; composing it must leave it as it was."""
+
+    def found(count):
+        _composed.cache_clear()
+        return [composed([Mechanism(1.2348, 0.1, count)]).get_epsilon_for_delta(delta) for delta in (1e-4, 1e-7)]
+
+    kept = [found(count) for count in (3, 50, 3)]
+    for count, answer in zip((3, 50, 3), kept, strict=True):
+        _full_step.cache_clear()
+        assert found(count) == answer
 
 
 def test_only_a_search_takes_quick_steps(monkeypatch):
