@@ -104,7 +104,7 @@ def _composed(mechanisms: tuple[Mechanism, ...], effort: Effort) -> Any:
     plain = one_gaussian(mechanisms)
     if math.isfinite(plain):
         whole = whole.compose(library.from_gaussian_mechanism(plain, value_discretization_interval=h))
-    one_step = _full_step
+    one_step: Callable[..., Any] = _full_step
     if effort.quick:
         one_step = _quick_step
     for m in mechanisms:
