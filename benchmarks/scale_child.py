@@ -24,7 +24,7 @@ from scale_tables import column_arrays, made, schema_of
 from torch import Tensor, distributed
 
 from dpmac.nets import DenseNetwork, loss
-from dpmac.privacy import JointClip, Plan, PoissonSampler, door
+from dpmac.privacy import JointClip, Plan, PoissonSampler, gaussian_release
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.training import Trainer, together
 
@@ -85,7 +85,7 @@ def listening(clock: Clock) -> Iterator[None]:
         wrapped(distributed, "recv", one),
         wrapped(distributed, "broadcast", one),
         wrapped(distributed, "all_gather", many),
-        wrapped(door, "perturbed", lambda seconds, _: clock.add("noise", seconds)),
+        wrapped(gaussian_release, "perturbed", lambda seconds, _: clock.add("noise", seconds)),
     ):
         yield
 

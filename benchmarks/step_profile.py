@@ -1,4 +1,4 @@
-"""Where the time of one private step goes: milliseconds in each room, by clocks around its functions.
+"""Where the time of one private step goes: milliseconds in each piece, by clocks around its functions.
 
     python benchmarks/step_profile.py ["784-300-10, batch 1000" ...] [--steps 20] [--threads 2]
 
@@ -18,41 +18,41 @@ import torch
 
 from dpmac.bounds.clipping import JointClip
 from dpmac.extensions.ledgers import Ledger
-from dpmac.kernels import rounded as rounded_room
+from dpmac.kernels import rounded as rounded_kernel
 from dpmac.kernels.outer import OuterPart
 from dpmac.mac.wsteps.optimizer import OptimizerUpdater
 from dpmac.mac.zsteps import FixedPrediction
-from dpmac.privacy import PrivateRows, door, sampling
+from dpmac.privacy import PrivateRows, gaussian_release, sampling
 
-ROOMS: dict[str, tuple[Any, str]] = {
+PIECES: dict[str, tuple[Any, str]] = {
     "drawing the sample": (PrivateRows, "sample"),
-    "sums": (door, "_sums"),
+    "sums": (gaussian_release, "_block_sums"),
     "  spots": (sampling, "shuffled"),
     "  gathering rows": (sampling, "gathered"),
-    "  coordinates: forward and back": (FixedPrediction, "slopes"),
+    "  coordinates: forward and back": (FixedPrediction, "solve"),
     "  bound: norms and factors": (JointClip, "apply"),
-    "  check of the promise": (door, "_keep_promise"),
-    "  summed slopes": (OuterPart, "apart"),
+    "  check of the promise": (gaussian_release, "_keep_promise"),
+    "  summed slopes": (OuterPart, "total"),
     "ledger": (Ledger, "append"),
-    "noise and grid": (door, "perturbed"),
-    "  a lot of draws": (rounded_room, "rounded"),
+    "noise and grid": (gaussian_release, "perturbed"),
+    "  a lot of draws": (rounded_kernel, "rounded"),
     "weights": (OptimizerUpdater, "apply"),
 }
 
 
 def clocked(spent: dict[str, float]) -> None:
-    """Put a clock around every room's function."""
-    for room, (home, name) in ROOMS.items():
-        setattr(home, name, _timed(getattr(home, name), room, spent))
+    """Put a clock around every piece's function."""
+    for piece, (home, name) in PIECES.items():
+        setattr(home, name, _timed(getattr(home, name), piece, spent))
 
 
-def _timed(inner: Callable[..., Any], room: str, spent: dict[str, float]) -> Callable[..., Any]:
+def _timed(inner: Callable[..., Any], piece: str, spent: dict[str, float]) -> Callable[..., Any]:
     def timed(*given: Any, **named: Any) -> Any:
         start = time.perf_counter()
         try:
             return inner(*given, **named)
         finally:
-            spent[room] += time.perf_counter() - start
+            spent[piece] += time.perf_counter() - start
 
     return timed
 
@@ -75,8 +75,8 @@ def main() -> None:
         for _ in range(given.steps):
             step()
         print(f"\n{title}: {1e3 * (time.perf_counter() - start) / given.steps:.2f} ms, {given.threads} threads")
-        for room in ROOMS:
-            print(f"  {room:34s} {1e3 * spent[room] / given.steps:8.2f} ms")
+        for piece in PIECES:
+            print(f"  {piece:34s} {1e3 * spent[piece] / given.steps:8.2f} ms")
 
 
 if __name__ == "__main__":

@@ -14,41 +14,42 @@ from mutants.running import Verdict
 
 PAGE = """# Mutants: would the tests notice?
 
-A guarantee is as good as the tests that would notice its breach. `make mutants` makes {count} small copies of the
-package, each with one privacy bug that somebody made, or could make, in one to three lines; and in each the tests must
-fail. The command ends with 1 if a single one survives, or no longer fits the code. The tests that are to notice are
-named, so that a kill says *which* test stands guard; the default suite checks that every mutant still fits.
+A guarantee is only as good as the tests that would notice if it were broken. `make mutants` makes {count} small copies
+of the package. Each has one privacy bug, in one to three lines, that somebody has made or could make. In each copy the
+tests must fail. The command ends with 1 if a single mutant survives, or no longer fits the code. Every mutant names the
+tests that must notice it, so a kill says *which* test protects against that bug. The default test suite checks that
+every mutant still fits the code.
 
-    make mutants                                  # all of them, two at a time; a stopped run goes on
+    make mutants                                  # all of them, two at a time; a stopped run can be continued
     python -m mutants --list                      # what there is
     python -m mutants --only noise-halved         # one
 
-The mutants are in `mutants/bugs/`, one file for each room of the package. What stands here was written by
+The mutants are in `mutants/bugs/`, one file for each part of the package. This page was written by
 `python -m mutants --markdown docs/results/mutants.md`.
 
-{verdict} Where the last column adds the audit, `dpmac audit`, which knows nothing of the code, proved
-the claim of that copy wrong as well, by its draws alone. There is no code for several machines yet, so there is no
-mutant of a distributed sum that is noised twice or never.
+{verdict} Where the last column adds "the audit", `dpmac audit` also proved the claim of that copy wrong. The audit
+knows nothing of the code, and judges by its draws alone. Bugs of several processes, such as sums that are noised twice
+or never, are among the mutants.
 
 ## What it found
 
-These were seen by no test of their rooms until one was written for them (each was run again without it). In no case was
-the bug itself in the code:
+No test of the part concerned noticed the following mutants until one was written for them (each was run again without
+that test). In no case was the bug itself in the code:
 
-- a sampled sum divided by the rows really drawn;
+- a sampled sum divided by the number of rows really drawn;
 - samples of a fixed size, if only those from the operating system have it, which is what users get;
-- a mean divided by the private number of rows that are there: tests of neighbours looked at sums, before the division;
-- a promise broken in any block but the last, and one that only a replayed CUDA graph breaks;
-- a ledger that was cut, where no witness lies beside it;
-- a delta shown too small, and progress that shows the epsilon of a step before.
+- a mean divided by the private number of rows that are there (tests of neighbours looked at sums, before the division);
+- a promise broken in any block but the last, and a promise that only a replayed CUDA graph breaks;
+- a ledger that was cut, where no witness file lies beside it;
+- a delta shown too small, and progress that shows the epsilon of the step before.
 
-Others were caught, but far away or by chance, and have a test of their own now: one sample used again in every step,
-both Gaussians of a pair alike (they lie thousands of places apart), a row counted twice in layers so wide that they are
-summed in a loop, a line of the ledger that nobody waits for.
+Other mutants were caught by chance, or by tests of something else, and now have a test of their own: one sample used
+again in every step; equal Gaussians in a pair (they lie thousands of places apart); a row counted twice in layers so
+wide that they are summed in a loop; a line of the ledger that nobody waits for.
 
-Left out are bugs that change nothing, because something else stands behind them: `no_grad` around a release (a batch
-has its own), the trainer's look at a missing bound (the door has its own), shares of a tiny scale in single precision
-(what underflows is far below the room that is left).
+Bugs that change nothing are left out, because a second check catches them: `no_grad` around a release (a batch has its
+own); the trainer's check for a missing bound (the release has its own); shares of a tiny scale in single precision
+(what underflows is far below the margin for rounding).
 
 ## The table
 

@@ -15,7 +15,10 @@ from dpmac.nets import AvgPool2d, Conv2d, Dense, DenseNetwork, Flatten, Loss, Ma
 from dpmac.randomness import SeededNoise
 
 torch.set_num_threads(1)
-settings.register_profile("suite", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+# The suite draws the same examples every time, so that a change cannot fail by chance; ``make fuzz`` explores.
+_SLOW = [HealthCheck.too_slow]
+settings.register_profile("suite", deadline=None, max_examples=40, derandomize=True, suppress_health_check=_SLOW)
+settings.register_profile("explore", deadline=None, max_examples=200, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 

@@ -42,11 +42,11 @@ def go(*args, **more):
 
 def capacity(batch):
     """Rows there is room for in this process at most: public."""
-    return batch.together * batch.paddings(0.0)[batch.rank].most
+    return batch.spots_per_place * batch.paddings(0.0)[batch.rank].most
 
 
 def blocks_of(batch, size, source, wanted=None):
     """The blocks of rows that a release would see, of exactly ``size`` rows, and the weights of their spots."""
     drawn = batch._rows.drawn(batch._places, source)
-    spots = max(1, capacity(batch) // batch.together) if wanted is None else wanted
+    spots = max(1, capacity(batch) // batch.spots_per_place) if wanted is None else wanted
     return [batch.take(columns, at) for columns, at in batch._blocks(drawn, spots, size, source)]

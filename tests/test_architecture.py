@@ -247,7 +247,7 @@ def test_every_module_that_releases_is_among_the_askers(monkeypatch):
     releasing = {
         name_of(path) for path in MODULES for _c, function, owner in calls(tree_of(path)) if function == "release"
     }
-    seen, exact = set(), gaussian_release.Asked.sums
+    seen, exact = set(), gaussian_release.ReleaseRequest.sums
 
     def watched(*arguments):
         frame = sys._getframe(1)
@@ -256,7 +256,7 @@ def test_every_module_that_releases_is_among_the_askers(monkeypatch):
         seen.add(name_of(path))
         return exact(*arguments)
 
-    monkeypatch.setattr(gaussian_release.Asked, "sums", watched)
+    monkeypatch.setattr(gaussian_release.ReleaseRequest, "sums", watched)
     for name in ("bound joint", "ridge", "Algorithm 2", "calibration", "residual scale"):
         SUPERVISED[name](PrivateRows(numbers(20, 5), labels(20, 4)), SeededNoise(0))
     for name in ("closed form", "private ranges", "mean"):

@@ -29,7 +29,7 @@ from dpmac.training import Trainer
 
 def run(method, table, monkeypatch, answers=None):
     """The sums of all releases of ``method`` on ``table``; with ``answers``, those are handed out in their place."""
-    tape, exact = [], gaussian_release.Asked.sums
+    tape, exact = [], gaussian_release.ReleaseRequest.sums
 
     def watched(asked, source):
         sums, on_grid = exact(asked, source)
@@ -38,7 +38,7 @@ def run(method, table, monkeypatch, answers=None):
         return (sums if answers is None else [total.clone() for total in answers[len(tape) - 1][2]]), on_grid
 
     with monkeypatch.context() as patch:
-        patch.setattr(gaussian_release.Asked, "sums", watched)
+        patch.setattr(gaussian_release.ReleaseRequest, "sums", watched)
         method(table, SeededNoise(7))
     return tape
 

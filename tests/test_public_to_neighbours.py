@@ -23,7 +23,14 @@ def told(method, table, monkeypatch):
         public = [("arguments", tuple(a for a in arguments if not isinstance(a, Batch)))]
         for batch in (a for a in arguments if isinstance(a, Batch)):
             public += [
-                ("batch", batch.sample_rate, batch.overflow, capacity(batch), batch.expected_rows, batch.together)
+                (
+                    "batch",
+                    batch.sample_rate,
+                    batch.overflow,
+                    capacity(batch),
+                    batch.expected_rows,
+                    batch.spots_per_place,
+                )
             ]
         seen.append(public)
         return check(*arguments)

@@ -1,4 +1,4 @@
-"""All mutants, room by room."""
+"""All mutants, by the part of the package that they are in."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from mutants.bugs import (
     training,
 )
 
-ROOMS = (
+PARTS = (
     *(sampling, counts, private_code, parts, chunks, bounds, reference, door, noise, randomness),
     *(ledger, provenance, accounting, methods, training, together, estimators, files, saying, spending),
 )
-MUTANTS = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)
+MUTANTS = tuple(mutant for part in PARTS for mutant in part.MUTANTS)

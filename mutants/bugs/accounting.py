@@ -32,8 +32,8 @@ MUTANTS = (
         "The moments accountant composes every mechanism once, whatever its count.",
         "Composing the event in place of its self-composition.",
         "privacy/accounting.py",
-        "dpa.SelfComposedDpEvent(one, m.count)",
-        "dpa.SelfComposedDpEvent(one, 1)",
+        "dpa.SelfComposedDpEvent(event, m.count)",
+        "dpa.SelfComposedDpEvent(event, 1)",
         ("tests/privacy/test_plan.py::test_plans_agree_with_dp_accounting_called_directly",),
     ),
     Mutant(
@@ -86,8 +86,8 @@ MUTANTS = (
         "Composed twice over, what the square root leaves over is dropped.",
         "divmod's second result is easily forgotten.",
         "kernels/loss_distributions.py",
-        "return many.compose(step.self_compose(rest)) if rest else many",
-        "return many",
+        "many = many.compose(step.self_compose(rest))",
+        "pass",
         (f"{LOSSES}::test_composing_twice_over_is_composing",),
     ),
     Mutant(

@@ -21,8 +21,8 @@ MUTANTS = (
         "Groups of chunks are added up in single precision, too, whose rounding nobody counts.",
         "One kind of number is quicker than two.",
         "kernels/chunks.py",
-        "many = on_gpu or left.shape[0] > chunk * group_of(chunk)",
-        "many = on_gpu",
+        "if on_gpu or left.shape[0] > chunk * group_of(chunk):",
+        "if on_gpu:",
         (f"{WIDE}::test_a_sum_in_single_precision_is_of_one_group",),
     ),
     Mutant(
@@ -30,8 +30,8 @@ MUTANTS = (
         "Chunks have one length whoever stands in them: a person in two of them changes the rounding of both.",
         "Rows are rows.",
         "kernels/chunks.py",
-        "even if rest == 0 and even > 0 and even % together == 0 else CHUNK",
-        "even if rest == 0 and even > 0 else CHUNK",
+        "if rest == 0 and even > 0 and even % spots_per_place == 0:",
+        "if rest == 0 and even > 0:",
         (f"{WIDE}::test_no_person_is_cut_in_two",),
     ),
     Mutant(

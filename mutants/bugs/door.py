@@ -23,9 +23,9 @@ MUTANTS = (
         "The event is written when the noise has been drawn: a crash in between loses a payment.",
         "First the work, then the books.",
         "privacy/gaussian_release.py",
-        "    ledger.append(asked.entry)\n    return asked.perturbed(sums, source, dtype, on_grid)\n",
-        "    answer = asked.perturbed(sums, source, dtype, on_grid)\n"
-        "    ledger.append(asked.entry)\n"
+        "    ledger.append(request.entry)\n    return request.perturbed(sums, source, dtype, on_grid)\n",
+        "    answer = request.perturbed(sums, source, dtype, on_grid)\n"
+        "    ledger.append(request.entry)\n"
         "    return answer\n",
         (f"{DOOR}::test_the_event_is_written_before_anything_is_returned",),
     ),
@@ -34,8 +34,8 @@ MUTANTS = (
         "A step whose sample is empty is not recorded: nothing was used, so nothing was paid.",
         "Many a training loop skips empty batches.",
         "privacy/gaussian_release.py",
-        "    ledger.append(asked.entry)\n",
-        "    (ledger.append if batch._places is None or len(batch._places) else repr)(asked.entry)\n",
+        "    ledger.append(request.entry)\n",
+        "    (ledger.append if batch._places is None or len(batch._places) else repr)(request.entry)\n",
         (f"{DOOR}::test_an_empty_batch_is_pure_noise_and_is_charged",),
     ),
     Mutant(
@@ -142,8 +142,8 @@ MUTANTS = (
         "Of a person's rows the longest is checked, and not their sum.",
         "Every row keeps its bound.",
         "privacy/gaussian_release.py",
-        "joint_norms(parts, scales).reshape(-1, together).sum(dim=1)",
-        "joint_norms(parts, scales).reshape(-1, together).amax(dim=1)",
+        "joint_norms(parts, scales).reshape(-1, spots_per_place).sum(dim=1)",
+        "joint_norms(parts, scales).reshape(-1, spots_per_place).amax(dim=1)",
         ("tests/extensions/test_groups.py::test_the_door_checks_the_sum_over_a_person",),
     ),
     Mutant(
@@ -178,8 +178,8 @@ MUTANTS = (
         "The release checks the parts as the query gave them, and sums others that are made of these.",
         "They are the same numbers, but for the weights. Found in review.",
         "privacy/gaussian_release.py",
-        "_keep_promise(parts, scales, together)\n",
-        "_keep_promise(raw, scales, together)\n",
+        "_keep_promise(parts, scales, spots_per_place)\n",
+        "_keep_promise(raw, scales, spots_per_place)\n",
         ("tests/privacy/test_reviewed.py::test_the_release_measures_whatever_a_part_says_of_its_lengths",),
     ),
     Mutant(
@@ -187,9 +187,9 @@ MUTANTS = (
         "The shares of a query that can be recorded are not measured: whoever says so can release rows of any length.",
         "Our own queries say so, and our own bounds keep their promises. Found in review.",
         "privacy/gaussian_release.py",
-        "for part in parts], _keep_promise(parts, scales, together)\n",
+        "for part in parts], _keep_promise(parts, scales, spots_per_place)\n",
         "for part in parts], (\n"
-        "        _keep_promise(parts, scales, together) if query.reads is None else torch.tensor(True)\n"
+        "        _keep_promise(parts, scales, spots_per_place) if query.reads is None else torch.tensor(True)\n"
         "    )\n",
         ("tests/privacy/test_reviewed.py::test_the_release_measures_whatever_a_part_says_of_its_lengths",),
     ),

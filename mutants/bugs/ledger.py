@@ -86,8 +86,8 @@ MUTANTS = (
         "A last line that lacks only its newline is dropped, though its release went out.",
         "Text files end with a newline, and what comes after the last one is rubbish.",
         "extensions/ledger_file.py",
-        'return line if old or line.get("chain") == _digest(head, plain) else None',
-        "return None",
+        "_digest(head, plain):\n        return None\n    return line\n",
+        "_digest(head, plain):\n        return None\n    return None\n",
         (f"{LEDGER}::test_a_missing_last_newline_loses_no_payment",),
     ),
     Mutant(
@@ -122,7 +122,7 @@ MUTANTS = (
         "A ledger of version 0.1 is renewed while another process writes to it, whose line is then lost.",
         "It is only read, and replaced as a whole.",
         "extensions/ledger_file.py",
-        "        with self._alone():\n            _, lines",
+        "        with self._exclusive():\n            _, lines",
         "        if True:\n            _, lines",
         (f"{BEGINS}::test_a_file_is_not_renewed_while_another_process_writes_to_it",),
     ),
@@ -131,9 +131,9 @@ MUTANTS = (
         "An empty file, which another process has just made for its first release, is taken away from it.",
         "It holds nothing.",
         "extensions/ledgers.py",
-        "                return cls(where, data_set)\n        found",
+        "                return cls(where, data_set)\n            where",
         "                Path(where).unlink(missing_ok=True)\n"
-        "                return cls(where, data_set)\n        found",
+        "                return cls(where, data_set)\n            where",
         (f"{BEGINS}::test_an_empty_file_is_begun_in_place",),
     ),
     Mutant(
@@ -176,8 +176,8 @@ MUTANTS = (
         "Threads that share a ledger all ask whether a total has room before any of them has spent.",
         "Every fit asks before it begins.",
         "estimators/budget.py",
-        "with self.ledger.alone() if isinstance(self.ledger, Ledger) else nullcontext():",
-        "with nullcontext():",
+        "        with self.ledger.exclusive():\n",
+        "        if True:\n",
         ("tests/estimators/test_shared_ledgers.py::test_threads_that_share_a_ledger_do_not_exceed_its_total",),
     ),
     Mutant(
@@ -221,8 +221,8 @@ MUTANTS = (
         "A deep copy of a ledger is another ledger: each fold of a cross-validation counts only itself.",
         "The default of copy.deepcopy, which scikit-learn's clone calls.",
         "extensions/ledgers.py",
-        'goes on with it."""\n        return self',
-        'goes on with it."""\n        fresh = Ledger(data_set=self._data_set)\n'
+        'shares the ledger."""\n        return self',
+        'shares the ledger."""\n        fresh = Ledger(data_set=self._data_set)\n'
         "        fresh._entries = list(self._entries)\n"
         "        return fresh",
         (f"{LEDGER}::test_a_deep_copy_of_whoever_holds_a_ledger_goes_on_with_it",),
@@ -268,7 +268,7 @@ MUTANTS = (
         "Lines of version 0.1 are read as if no sample could ever have been cut.",
         "A default of 0 for a field that was not there.",
         "extensions/entries.py",
-        '"overflow": 0.0 if raw["sample_rate"] == 1 else MIN_OVERFLOW',
+        '"overflow": MIN_OVERFLOW',
         '"overflow": 0.0',
         (f"{OVERFLOW}::test_lines_of_older_versions_had_room_for_all_but_one_sample_in_2_to_the_80",),
     ),

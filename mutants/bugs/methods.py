@@ -70,7 +70,7 @@ MUTANTS = (
         "The autoencoder's second release has the noise of the whole budget, beside the first.",
         "Both releases are made with the noise that was asked for.",
         "methods/closed_form.py",
-        "second = check_multiplier(sigma / math.sqrt(1.0 - self.share)) if self.share < 1.0 else 0.0",
+        "second = check_multiplier(sigma / math.sqrt(1.0 - self.share))",
         "second = sigma",
         ("tests/methods/test_closed_form.py::test_the_ledger_holds_two_events_that_compose_to_one",),
     ),

@@ -113,7 +113,7 @@ MUTANTS = (
         "Where doubles do not decide a draw's rounding, their guess is taken.",
         "One draw in a million.",
         "kernels/rounded.py",
-        "if -room < least and most < room:",
+        "if -tolerance < least and most < tolerance:",
         "if -1.0 < least and most < 1.0:",
         ("tests/kernels/test_rounded.py::test_where_many_are_open_no_number_is_one_that_its_words_rule_out",),
     ),
@@ -122,7 +122,7 @@ MUTANTS = (
         "The same for a few draws that are made one by one.",
         "A quick way beside the plain one.",
         "kernels/rounded.py",
-        "        found += looked_at(lead, turn, bits) or decided(lead, turn, bits, stream)\n",
+        "        found += certain(lead, turn, bits) or decided(lead, turn, bits, stream)\n",
         "        u, angle = (lead & LOW_63) * 2.0**-63 + 2.0**-64, turn * (math.pi * 2.0**-63)\n"
         "        radius = 2.0**bits * math.sqrt(-2.0 * math.log(u))\n"
         "        found += [round(radius * math.cos(angle)), round(radius * math.sin(angle))]\n",

@@ -167,8 +167,8 @@ MUTANTS = (
         "Single parts beside double ones are summed in single precision, whose rounding the double norms do not carry.",
         "Every part knows its own precision.",
         "privacy/gaussian_release.py",
-        "if not all(part.single for part in raw) or min(scales) < LEAST_SINGLE:",
-        "if min(scales) < LEAST_SINGLE:",
+        "if not all(part.single for part in raw) or min(scales) < MIN_SINGLE_SCALE:",
+        "if min(scales) < MIN_SINGLE_SCALE:",
         (f"{SINGLE}::test_beside_parts_of_double_precision_single_ones_are_summed_in_double_precision_too",),
     ),
 )

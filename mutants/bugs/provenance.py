@@ -68,8 +68,8 @@ MUTANTS = (
         "A class of C code that says no module has it passes for one of Python's own, which hide nothing.",
         "Its module's name is builtins. Real: Rust's bindings name it so.",
         "extensions/contents.py",
-        'top = "" if unnamed else module.partition(".")[0]',
-        'top = module.partition(".")[0]',
+        'if module == "builtins" and kind.__flags__ & _HEAP:',
+        "if False:",
         ("tests/extensions/test_contents_edges.py",),
     ),
     Mutant(
@@ -140,8 +140,8 @@ MUTANTS = (
         "A released network in a NumPy array of objects passes for public.",
         "An array holds numbers.",
         "extensions/contents.py",
-        "[np.ndarray.tolist(array)] if array.dtype.hasobject else []",
-        "[]",
+        "if not array.dtype.hasobject:",
+        "if True:",
         (f"{CONTENTS}::test_a_released_thing_is_found_in",),
     ),
     Mutant(
@@ -149,8 +149,8 @@ MUTANTS = (
         "A released network that a function of the user's own reads as a global variable passes for public.",
         "A function is what it closes over.",
         "extensions/contents.py",
-        "if _is_own(module) else held",
-        "if False else held",
+        "if _is_own(module):",
+        "if False:",
         (f"{CONTENTS}::test_a_released_thing_is_found_in",),
     ),
     Mutant(

@@ -107,9 +107,9 @@ MUTANTS = (
         "In a release on everything rows are packed to the front: one that goes shifts all behind it.",
         "A blank place needs no spot.",
         "privacy/sampling.py",
-        "        at = torch.full((spots, self.together), -1)\n",
+        "        at = torch.full((spots, self.spots_per_place), -1)\n",
         "        drawn = drawn if self._places is not None else drawn[(drawn >= 0).any(dim=1)]\n"
-        "        at = torch.full((spots, self.together), -1)\n",
+        "        at = torch.full((spots, self.spots_per_place), -1)\n",
         (f"{SAMPLING}::test_of_all_places_each_has_the_spot_of_its_number_whoever_else_is_there",),
     ),
     Mutant(
@@ -117,7 +117,7 @@ MUTANTS = (
         "In a sample that is too large, a blank place can push a row out.",
         "A place is a place.",
         "privacy/sampling.py",
-        "drawn = drawn[(drawn >= 0).any(dim=1)]  # a blank place must not take a spot from a row\n",
+        "drawn = drawn[(drawn >= 0).any(dim=1)]  # a blank place must not take the spot of a row\n",
         "drawn = drawn[(drawn >= -1).any(dim=1)]\n",
         (f"{OVERFLOW}::test_blank_places_take_no_rows_spot",),
     ),

@@ -31,8 +31,8 @@ MUTANTS = (
         "The statement of a seeded run does not say that it was seeded.",
         "The epsilon is the same.",
         "privacy/statement.py",
-        "*([SEEDED_LINE] if self.seeded else []),",
-        "",
+        "lines, model = [SEEDED_LINE], ",
+        "lines, model = [], ",
         (f"{STATEMENT}::test_a_seeded_release_marks_the_statement",),
     ),
     Mutant(
@@ -76,8 +76,8 @@ MUTANTS = (
         "Progress shows the epsilon of a step that lies behind.",
         "bisect on the other side.",
         "cli/watching.py",
-        "return self._curve[place][1] if place < len(self._curve) else None",
-        "return self._curve[max(0, place - 1)][1] if place < len(self._curve) else None",
+        "return self._curve[place][1]\n",
+        "return self._curve[max(0, place - 1)][1]\n",
         ("tests/cli/test_watching.py::test_progress_never_shows_less_than_was_spent",),
     ),
     Mutant(
@@ -130,8 +130,8 @@ MUTANTS = (
         "Scores on rows that nobody called public are kept in the run folder, and shown in the report.",
         "A score is useful to have.",
         "cli/evaluate.py",
-        "    if public:\n",
-        "    if True:\n",
+        "    if public:\n        keep(",
+        "    if True:\n        keep(",
         ("tests/cli/test_train_command.py::test_scores_are_right_and_kept_only_of_public_rows",),
     ),
 )

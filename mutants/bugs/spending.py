@@ -13,7 +13,7 @@ MUTANTS = (
         "Where noise makes the trace of the second moments negative, the closed form ends after two of three releases.",
         "A sum of squares is positive, and a clamp keeps the division from failing.",
         "methods/closed_form.py",
-        "        share = kept / whole if kept > 0.0 and whole > 0.0 else 0.0\n",
+        "        if kept > 0.0 and whole > 0.0:\n            share = kept / whole\n",
         "        share = kept / max(whole, 1e-300)\n",
         (f"{ANY}::test_no_fit_fails_where_noise_drowns_every_signal",),
     ),

@@ -14,8 +14,8 @@ MUTANTS = (
         "Sums of several processes are released as they are: only a process alone adds noise.",
         "Each branch thinks that the other one adds it.",
         "extensions/processes.py",
-        "                answer = asked.perturbed([piece.view(p.shape) for piece, p in shaped], source)\n",
-        "                units = [asked.grid.step * scale / asked.divisor for scale in asked.scales]\n"
+        "                answer = request.perturbed([piece.view(p.shape) for piece, p in shaped], source)\n",
+        "                units = [request.grid.step * scale / request.divisor for scale in request.scales]\n"
         "                for (piece, p), unit in zip(shaped, units, strict=True):\n"
         "                    answer[p.name] = piece.reshape(p.shape) * unit\n",
         (ONCE,),
@@ -25,9 +25,9 @@ MUTANTS = (
         "Every process adds noise to its own sums, and the leader once more to the total.",
         "Local noise is what federated learning does.",
         "extensions/processes.py",
-        "        whole = self.everywhere(lambda: whole_sums(asked, source))\n",
-        "        whole = self.everywhere(lambda: whole_sums(asked, source))\n"
-        "        whole = whole + torch.round(torch.randn_like(whole) * 2.0**asked.grid.bits)\n",
+        "        whole = self.everywhere(lambda: whole_sums(request, source))\n",
+        "        whole = self.everywhere(lambda: whole_sums(request, source))\n"
+        "        whole = whole + torch.round(torch.randn_like(whole) * 2.0**request.grid.bits)\n",
         (ONCE,),
     ),
     Mutant(
@@ -35,9 +35,9 @@ MUTANTS = (
         "A process that does not lead perturbs the answer again.",
         "What it gets looks like a sum.",
         "extensions/processes.py",
-        "            ledger.append(asked.entry)\n        return answer\n",
-        "            ledger.append(asked.entry)\n"
-        "            more = asked.perturbed(torch.zeros_like(whole), source)\n"
+        "            ledger.append(request.entry)\n        return answer\n",
+        "            ledger.append(request.entry)\n"
+        "            more = request.perturbed(torch.zeros_like(whole), source)\n"
         "            return {name: value + more[name] for name, value in answer.items()}\n"
         "        return answer\n",
         (f"{SHARDS}::test_only_the_leader_draws_noise",),
@@ -47,7 +47,7 @@ MUTANTS = (
         "With several processes the leader's ledger gets no event: the others note it.",
         "Every process calls append, so one of them was taken out; the wrong one.",
         "extensions/processes.py",
-        "                ledger.append(asked.entry)\n                pieces",
+        "                ledger.append(request.entry)\n                pieces",
         "                pieces",
         (f"{WORLD}::test_all_get_what_one_process_would_release_and_each_keeps_one_event",),
     ),
@@ -56,13 +56,13 @@ MUTANTS = (
         "With several processes the event is written when the noise has been drawn.",
         "The total is only known when everybody has sent.",
         "extensions/processes.py",
-        "                ledger.append(asked.entry)\n                pieces",
+        "                ledger.append(request.entry)\n                pieces",
         "                pieces",
         (f"{SHARDS}::test_the_event_is_on_the_disk_once_when_noise_is_drawn",),
         also=(
             (
                 "for piece, p in shaped], source)\n",
-                "for piece, p in shaped], source)\n                ledger.append(asked.entry)\n",
+                "for piece, p in shaped], source)\n                ledger.append(request.entry)\n",
             ),
         ),
     ),
@@ -89,9 +89,9 @@ MUTANTS = (
         "shards-n-for-the-plan",
         "An estimator plans with the number of its process' own rows: a rate that is too large, and another delta.",
         "len(X).",
-        "estimators/rows.py",
-        "        return self.elsewhere + (len(self.x) if self.persons is None else len(self.persons))\n",
-        "        return len(self.x) if self.persons is None else len(self.persons)\n",
+        "estimators/given.py",
+        "            return self.elsewhere + len(self.x)\n        return self.elsewhere + len(self.persons)\n",
+        "            return len(self.x)\n        return len(self.persons)\n",
         (f"{PROCESSES}::test_every_estimator_fits_in_two_processes_what_it_fits_in_one",),
     ),
     Mutant(
@@ -130,7 +130,7 @@ MUTANTS = (
         'words = ("label", "noise_multiplier", ',
         'words = ("label", ',
         (f"{WORLD}::test_whoever_asks_for_something_else_stops_all_before_anything_is_paid",),
-        also=(('said["grid"], said["divisor"] = asked.grid, asked.divisor', 'said["divisor"] = asked.divisor'),),
+        also=(('said["grid"], said["divisor"] = request.grid, request.divisor', 'said["divisor"] = request.divisor'),),
     ),
     Mutant(
         "weights-not-compared",
@@ -164,7 +164,7 @@ MUTANTS = (
         "Processes do not say what they are about to release: one with less noise sums on a finer grid.",
         "They all run the same program. Found in review.",
         "extensions/processes.py",
-        '{"the number of releases": self._count, **described(asked)}',
+        '{"the number of releases": self._count, **described(request)}',
         '{"the number of releases": self._count}',
         ("tests/extensions/test_world.py::test_whoever_asks_for_something_else_stops_all_before_anything_is_paid",),
     ),
@@ -173,8 +173,8 @@ MUTANTS = (
         "One process' second release can meet another's first.",
         "They all make the same ones. Found in review.",
         "extensions/processes.py",
-        '{"the number of releases": self._count, **described(asked)}',
-        "described(asked)",
+        '{"the number of releases": self._count, **described(request)}',
+        "described(request)",
         ("tests/extensions/test_world.py::test_one_processs_second_release_does_not_meet_anothers_first",),
     ),
     Mutant(

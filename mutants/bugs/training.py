@@ -40,8 +40,8 @@ MUTANTS = (
         "A query is asked again with the scales of the first step, though the sensitivities follow the weights.",
         "A query that is made once is quicker.",
         "training/step.py",
-        "if not self._asked or self._asked[0].partitions != promised:",
-        "if not self._asked:",
+        "if not self._last_query or self._last_query[0].partitions != promised:",
+        "if not self._last_query:",
         ("tests/training/test_analytic_route.py::test_it_keeps_its_promise_through_training",),
     ),
     Mutant(

@@ -16,24 +16,30 @@ from mutants.mutant import PACKAGE
 COLUMNS = ("mutants", "killed", "survived", "uncovered", "explained", "open", "score")
 PAGE = """# Mutation by machine: does a test look at every line?
 
-`make mutate` puts every simple bug, one at a time, into every line of the code that must be trusted: `<` for `<=`, `-`
-for `+`, a constant that is one more or twice as much, a condition that is always or never true, a statement, a `not` or
-a keyword argument that is forgotten, `max` for `min`, a wrong return value, a slice that is off by one. For each it
-runs the tests that execute that line, until one fails. A mutant that no test notices is a hole in the tests, unless it
-changes nothing that matters: then it is explained below, in one sentence. (The privacy bugs that people have made or
-could make are [another table](mutants.md).)
+`make mutate` puts every simple bug, one at a time, into every line of the code that must be trusted:
 
-    make mutate                                             # all of them; a stopped run goes on where it was
+- `<` for `<=`, `-` for `+`, `max` for `min`;
+- a constant that is one larger or twice as large;
+- a condition that is always or never true;
+- a statement, a `not` or a keyword argument that is forgotten;
+- a wrong return value, or a slice that is off by one.
+
+For each mutant it runs the tests that execute the changed line, until one fails. A mutant that no test notices is a gap
+in the tests, unless it changes nothing that matters; then one sentence below explains why. (Privacy bugs that people
+have made or could make are in [another table](mutants.md).)
+
+    make mutate                                             # all of them; a stopped run can be continued
     python -m mutants.machine run --files extensions/ledger_file.py  # one file, or a group: --files ledger
     python -m mutants.machine show --files ledger           # what survived, with the line that changes
 
-The score is killed / (all - explained). What stands here was written by
+The score is killed / (all - explained). This page was written by
 `python -m mutants.machine show --markdown docs/results/machine.md`.
 
 {summary}
 
-When the tool was first run, before the tests that it led to, and nothing explained: 85.7 % of the 351 mutants of the
-ledger, 68.2 % of the first 107 of the account, 84.5 % of 1,626 mutants, most of them of the argument.
+These were the scores when the tool was first run, before the tests that it led to and before anything was explained:
+85.7 % of the 351 mutants of the ledger, 68.2 % of the first 107 of the account, and 84.5 % of 1,626 mutants, most of
+them of the argument.
 
 ## By group
 

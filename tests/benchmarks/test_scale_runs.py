@@ -1,8 +1,10 @@
-"""The command of benchmarks/scale.py, for real and tiny."""
+"""The command of benchmarks/scale.py, for real and tiny; and every benchmark can be imported."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,17 @@ def _run(out: Path, *more: str) -> None:
     assert scale.main(["--quick", "--out", str(out), *more]) == 0
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in BENCHMARKS.glob("*.py")))
+def test_every_benchmark_imports_what_there_is(name, monkeypatch):
+    """A name of the package that has moved is noticed here; what a benchmark does is run for real below, and long."""
+    before = set(sys.modules)
+    importlib.import_module(name)
+    for new in set(sys.modules) - before:
+        if Path(getattr(sys.modules[new], "__file__", None) or "/").parent == BENCHMARKS:
+            del sys.modules[new]
+
+
+@pytest.mark.long
 def test_two_processes_send_their_sums_and_get_the_answer_in_float64(tmp_path, capsys):
     _run(tmp_path, "--only", "weak", "--processes", "2")
     assert "ms a step" in capsys.readouterr().out

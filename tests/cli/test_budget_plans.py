@@ -7,7 +7,7 @@ import math
 import pytest
 
 from dpmac import DPMACClassifier, DPMACRegressor
-from dpmac.cli.budget import USUAL_EPSILON
+from dpmac.cli.budget import DEFAULT_EPSILON
 from dpmac.privacy import Mechanism
 from dpmac.privacy.accounting import epsilon_of
 
@@ -68,7 +68,7 @@ def test_the_table_rounds_up_and_says_what_it_is_of(run):
 
 def test_an_estimator_is_planned_with_its_own_budget():
     """Which the help calls 2."""
-    assert DPMACClassifier().epsilon == DPMACRegressor().epsilon == USUAL_EPSILON == 2.0
+    assert DPMACClassifier().epsilon == DPMACRegressor().epsilon == DEFAULT_EPSILON == 2.0
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan"])

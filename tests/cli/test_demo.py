@@ -1,9 +1,10 @@
-"""``dpmac demo``: on people and on digits, in this process and once for real, offline and without matplotlib."""
+"""``dpmac demo``: on people and on digits, in this process and (long) for real, offline and without matplotlib."""
 
 from __future__ import annotations
 
 import json
 import math
+import socket
 import subprocess
 import sys
 
@@ -95,12 +96,23 @@ def test_the_settings_are_the_defaults(people):
     assert plan["delta"] == dpmac.training.defaults.safe_delta(8000)
 
 
-def test_digits_end_to_end(tmp_path):
+def offline(*_):
+    raise OSError("no network")
+
+
+def test_digits_end_to_end_offline_and_without_matplotlib(tmp_path, monkeypatch):
+    monkeypatch.setattr(socket.socket, "connect", offline)
+    monkeypatch.setattr(socket, "create_connection", offline)
+    loaded = [name for name in sys.modules if name.split(".")[0] == "matplotlib" or name == "dpmac.report.plots"]
+    for name in {*loaded, "matplotlib"}:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # an import of it fails
     words = ["demo", "--data", "digits", "--epochs", "4", "--seed", "3", "--out", str(tmp_path)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
+    assert "No plots: matplotlib is not installed" in done.stdout
     (folder,) = tmp_path.iterdir()
-    assert {path.name for path in folder.iterdir()} == RUN_FILES | {"curves.png"}
+    assert {path.name for path in folder.iterdir()} == RUN_FILES
     result = json.loads((folder / "result.json").read_text())
     for name in ("test_accuracy", "test_accuracy_not_private"):
         assert 0.4 < result[name] <= 1
@@ -119,6 +131,7 @@ runpy.run_module('dpmac', run_name='__main__')
 """
 
 
+@pytest.mark.long
 def test_a_real_start_offline_without_matplotlib_and_pandas(tmp_path):
     words = ["demo", "--epochs", "1", "--epsilon", "1", "--out", "out"]
     done = subprocess.run(

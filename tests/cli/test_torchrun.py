@@ -173,7 +173,7 @@ def test_whoever_is_stopped_a_resume_goes_on_in_any_number_of_processes(folder, 
     assert "another process has stopped" in err[other]
     if other == 0:
         assert f"stopped after {made} releases" in err[0]
-        assert "go on with  dpmac resume run" in err[0]
+        assert "resume it with  dpmac resume run" in err[0]
         assert err[1] == ""
     size = 4 if victim else 1
     assert codes(dpmac_in(size, folder, "resume", "run", "--quiet")) == [0] * size

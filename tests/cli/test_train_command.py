@@ -178,7 +178,7 @@ def test_what_is_wrong_is_said_and_nothing_is_spent_or_left(cells, words, code, 
 
 
 def test_a_full_disk_is_noticed_before_the_start(new_hospital, run, monkeypatch):
-    monkeypatch.setattr(places, "ROOM", 2**60)
+    monkeypatch.setattr(places, "FREE_SPACE", 2**60)
     done = run(*TRAIN)
     assert done.code == 1
     assert "MB are free in" in done.err

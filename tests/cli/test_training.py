@@ -110,7 +110,7 @@ def test_an_end_after_something_is_spent_says_how_much_the_ledger_holds_in_all(
     at = safe_delta(100) if delta is None else delta
     held = f"the ledger {job.ledger} holds epsilon {round_up(spent.epsilon(at))} at delta {not_less(at)} in all"
     assert capsys.readouterr().err == (
-        f"dpmac: stopped after 1 releases; {held}\ndpmac: go on with  dpmac resume {folder}\n"
+        f"dpmac: stopped after 1 releases; {held}\ndpmac: resume it with  dpmac resume {folder}\n"
     )
     assert Job.load(folder) == job
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -15,6 +16,9 @@ DOCS = ROOT / "docs"
 PAGES = {str(path.relative_to(DOCS)): path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md"))}
 LONG = {
     "choosing.md",
+    "epsilon.md",
+    "from-sklearn.md",
+    "index.md",
     "pitfalls.md",
     "start.md",
     "hyperparameters.md",
@@ -40,6 +44,15 @@ RUN = [pytest.param(name, marks=_marks(name), id=name) for name in PAGES if name
 def test_a_page_runs_and_prints_what_it_shows(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check_page(PAGES[name])
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in NOT_RUN])
+def test_the_code_of_a_page_is_python_and_imports_what_there_is(name):
+    """Quick, for the pages that wait for ``make test-all`` too."""
+    for block in blocks_of(PAGES[name]):
+        if block.language == "python":
+            imports = [one for one in ast.walk(ast.parse(block.text)) if isinstance(one, ast.Import | ast.ImportFrom)]
+            exec(compile(ast.Module(imports, []), name, "exec"), {})
 
 
 def test_only_pages_without_code_are_not_run():

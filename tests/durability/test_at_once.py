@@ -15,7 +15,7 @@ import pytest
 from dpmac import ArgumentError, DPMACClassifier, Machine
 from dpmac.privacy import Entry, Ledger
 from dpmac.training.checkpoint import Checkpoints
-from dpmac.training.exclusive import alone_with
+from dpmac.training.exclusive import exclusive_access
 from durability.child import FIT, STEPS, rows
 from durability.lives import ROUNDS
 
@@ -61,7 +61,7 @@ def test_a_second_process_with_the_same_checkpoint_is_refused_before_it_spends(t
     ready, go = os.pipe(), os.pipe()
     pid = _forked()
     if pid == 0:
-        with alone_with(kept, "checkpoint"):
+        with exclusive_access(kept, "checkpoint"):
             os.write(ready[1], b"r")
             select.select([go[0]], [], [], 60)
         os._exit(0)

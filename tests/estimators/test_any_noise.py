@@ -26,8 +26,8 @@ from dpmac.randomness import SeededNoise
 from dpmac.tables import Schema
 
 ASKING = [
-    *(dpmac.methods.calibration, dpmac.methods.closed_form, dpmac.methods.histogram, dpmac.methods.mean),
-    *(dpmac.methods.pca, dpmac.methods.residuals, dpmac.methods.ridge, dpmac.tables.estimate, dpmac.training.trainer),
+    *(dpmac.methods.objective, dpmac.methods.histogram, dpmac.methods.mean),
+    *(dpmac.methods.residuals, dpmac.methods.ridge, dpmac.tables.estimate, dpmac.training.trainer),
 ]
 KINDS = ("zero", "tiny", "normal", "large", "huge", "negative", "mixed")
 

@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from dpmac.extensions.stores import Ahead
+from dpmac.extensions.stores import BackgroundFetcher
 from shelves import Shelf
 
 
@@ -24,7 +24,7 @@ def test_a_store_is_asked_one_thing_at_a_time_and_in_order():
             return super().fetch(rows)
 
     shelf = Busy(torch.arange(10.0))
-    ahead = Ahead(shelf)
+    ahead = BackgroundFetcher(shelf)
     coming = [ahead.fetch(torch.tensor([row])) for row in range(4)]
     assert [float(one.result()._columns[0]) for one in coming] == [0.0, 1.0, 2.0, 3.0]
     assert torch.cat(shelf.asked).tolist() == [0, 1, 2, 3]
@@ -46,4 +46,4 @@ def test_every_column_that_a_store_gives_is_checked(wrong):
             }[wrong]
 
     with pytest.raises(TypeError, match="another kind than it has said"):
-        Ahead(Moody(*columns)).fetch(torch.arange(4)).result()
+        BackgroundFetcher(Moody(*columns)).fetch(torch.arange(4)).result()

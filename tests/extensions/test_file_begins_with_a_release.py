@@ -201,7 +201,7 @@ def test_nobody_else_records_while_one_is_alone_with_a_ledger():
         recorded.set()
 
     thread = threading.Thread(target=other)
-    with ledger.alone():
+    with ledger.exclusive():
         thread.start()
         assert not recorded.wait(0.2)
         ledger.append(STEP)  # whoever is alone may

@@ -68,7 +68,7 @@ def spent(rows, rate=1.0, size=64, seed=3):
 )
 def test_equal_ids_are_one_person_whatever_they_are(ids):
     persons = Persons.of(ids, 3)
-    assert (len(persons), persons.rows, persons.together) == (2, 4, 4)
+    assert (len(persons), persons.rows, persons.spots_per_place) == (2, 4, 4)
     groups = {frozenset(persons.order[a:b].tolist()) for a, b in itertools.pairwise(persons.starts.tolist())}
     assert groups == {frozenset({0, 1, 3}), frozenset({2})}
     assert persons.unit == ("person by patient" if getattr(ids, "name", None) else "person")
@@ -146,7 +146,7 @@ def sampler_of(rows, rate, seed):
 
 def test_no_person_straddles_a_block_or_a_chunk_of_single_precision():
     for most in range(1, 257):
-        together = Persons.of([1], most).together
+        together = Persons.of([1], most).spots_per_place
         assert most <= together < 2 * most
         assert CHUNK % together == 0
         for places in (1, 63, 4097, 100_001):
@@ -163,7 +163,12 @@ def test_nothing_public_depends_on_how_many_rows_a_person_has():
     assert (few.n, few.shapes) == (many.n, many.shapes)
     for rate in (1.0, 0.6):
         a, b = (rows.sample(sampler_of(rows, rate, 0)) for rows in (few, many))
-        assert (capacity(a), a.expected_rows, a.together, a.unit) == (capacity(b), b.expected_rows, b.together, b.unit)
+        assert (capacity(a), a.expected_rows, a.spots_per_place, a.unit) == (
+            capacity(b),
+            b.expected_rows,
+            b.spots_per_place,
+            b.unit,
+        )
         source = [SeededNoise(5), SeededNoise(5)]
         shapes = [
             [x.shape for (x, _), _ in blocks_of(batch, 32, draw)] for batch, draw in zip((a, b), source, strict=True)

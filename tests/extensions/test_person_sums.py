@@ -53,7 +53,7 @@ def query(bound, mixed):
 
 def sums(table, made):
     scales = [p.scale for p in made.partitions]
-    asked = gaussian_release.Asked.of(table.everything(), made, 0.0, SeededNoise(1), 1.0, None)
+    asked = gaussian_release.ReleaseRequest.of(table.everything(), made, 0.0, SeededNoise(1), 1.0, None)
     totals, _ = asked.sums(SeededNoise(1))
     return [total / scale for total, scale in zip(totals, scales, strict=True)]
 

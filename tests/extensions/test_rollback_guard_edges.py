@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from dpmac.extensions import rollback_guard as witness
-from dpmac.extensions.rollback_guard import guard_file_of, told
+from dpmac.extensions.rollback_guard import guard_file_of, recorded
 from dpmac.privacy import Entry, Ledger
 
 ONE = Entry("mean", 2.0, 1.0)
@@ -37,7 +37,7 @@ def test_a_damaged_witness_is_whole_again_after_the_next_release(path, tmp_path,
 def test_a_witness_without_a_field_says_nothing(path, missing):
     said = json.loads(guard_file_of(path).read_bytes())
     guard_file_of(path).write_text(json.dumps({key: value for key, value in said.items() if key != missing}))
-    assert told(path) is None
+    assert recorded(path) is None
     assert len(Ledger.load(path)) == 1
 
 
@@ -45,7 +45,7 @@ def test_it_says_how_far_the_ledger_has_come(path):
     ledger = Ledger.load(path)
     for count in (2, 3):
         ledger.append(ONE)
-        assert told(path) == {"entries": count, "head": ledger.head(count), "root": ledger.head(0)}
+        assert recorded(path) == {"entries": count, "head": ledger.head(count), "root": ledger.head(0)}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with a name")
@@ -77,4 +77,4 @@ def test_it_is_told_in_a_folder_where_nobody_may_make_files(path, monkeypatch):
 
     monkeypatch.setattr(witness, "whole_file", denied)
     Ledger.load(path).append(ONE)
-    assert told(path)["entries"] == 2
+    assert recorded(path)["entries"] == 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from doorway import ONE, ask, blocks_of
 from dpmac.checks import ArgumentError
-from dpmac.extensions.stores import Ahead, Fetched
+from dpmac.extensions.stores import BackgroundFetcher, Fetched
 from dpmac.kernels.padding import Padding
 from dpmac.nets.feature_maps import ToRange
 from dpmac.privacy import DensePart, PoissonSampler, PrivateRows, gaussian_release
@@ -26,7 +26,7 @@ Y = torch.arange(300.0)[:, None]
 @given(rows=st.lists(st.integers(-1, 19), max_size=40))
 def test_fetched_rows_are_found_by_their_numbers(rows):
     table, wanted = torch.arange(100.0).reshape(20, 5), torch.tensor(rows, dtype=torch.int64)
-    ready = Ahead(Shelf(table)).fetch(wanted).result()
+    ready = BackgroundFetcher(Shelf(table)).fetch(wanted).result()
     columns, places = ready.at(wanted)
     assert torch.equal(places >= 0, wanted >= 0)
     assert torch.equal(columns[0][places[places >= 0]], table[wanted[wanted >= 0]])

@@ -131,9 +131,7 @@ def shape(mechanisms):
 @example([Mechanism(0.05), Mechanism(0.05, 0.5, 1000)])
 @example([Mechanism(1000.0, 1e-5, 100_000)])
 @example([Mechanism(3.0), Mechanism(9.0, 0.01, 700)])
-@example(
-    [Mechanism(1.0, math.exp(-6.0)), Mechanism(1.0, math.exp(-7.0), 5)]
-)  # rounded up to a multiple, it was coarser
+@example([Mechanism(1.0, math.exp(-6.0)), Mechanism(1.0, math.exp(-7.0), 5)])  # a multiple that was too coarse
 def test_an_interval_is_as_fine_as_promised_within_the_points_that_are_allowed(mechanisms):
     h = interval(mechanisms, FULL)
     widest, total, variance, splits = shape(mechanisms)

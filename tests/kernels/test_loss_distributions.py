@@ -19,6 +19,8 @@ from dpmac.kernels.loss_distributions import (
     MEDIUM,
     QUICK,
     ROUGH,
+    _composed,
+    _full_step,
     _log_sum,
     _Step,
     _times,
@@ -48,10 +50,21 @@ def slow(mechanisms, delta, width=DEFAULT_INTERVAL):
     return accountant.get_epsilon(delta)
 
 
-@settings(max_examples=5, deadline=None, phases=[Phase.generate])
+@settings(max_examples=2, deadline=None, phases=[Phase.generate])
 @given(**STEP)
 def test_a_multiple_of_the_default_interval_is_never_below_it_and_stays_close(sigma, q, count, before):
     """Provable: the curve on a grid is a chord of that on any grid which contains it."""
+    assert_never_below_and_close(sigma, q, count, before)
+
+
+@pytest.mark.long
+@settings(max_examples=10, deadline=None, phases=[Phase.generate])
+@given(**STEP)
+def test_more_multiples_of_the_default_interval_are_never_below_it(sigma, q, count, before):
+    assert_never_below_and_close(sigma, q, count, before)
+
+
+def assert_never_below_and_close(sigma, q, count, before):
     mechanisms = [Mechanism(sigma, q, count), *map(Mechanism, before)]
     ratio = interval(mechanisms) / DEFAULT_INTERVAL
     merged = [mechanisms[0], *([Mechanism(one_gaussian(mechanisms))] if before else [])]  # which is rounded once only
@@ -120,6 +133,19 @@ def test_no_figure_rests_on_the_search(monkeypatch):
         found = calibration.calibrate(lambda s: [Mechanism(s, 0.1, 50)], 1.0, 1e-6)
         assert found == pytest.approx(honest, rel=4e-4)
         assert slow([Mechanism(found, 0.1, 50)], 1e-6) <= 1.0
+
+
+def test_a_step_that_was_kept_is_composed_as_a_fresh_one():
+    """A step is made once for many counts; composing it must leave it as it was."""
+
+    def found(count):
+        _composed.cache_clear()
+        return [composed([Mechanism(1.2348, 0.1, count)]).get_epsilon_for_delta(delta) for delta in (1e-4, 1e-7)]
+
+    kept = [found(count) for count in (3, 50, 3)]
+    for count, answer in zip((3, 50, 3), kept, strict=True):
+        _full_step.cache_clear()
+        assert found(count) == answer
 
 
 def test_only_a_search_takes_quick_steps(monkeypatch):

@@ -46,14 +46,28 @@ def test_a_root_out_of_range_is_said_to_be(root, above):
     assert end.value.above == above
 
 
-@settings(max_examples=4, deadline=None, phases=[Phase.generate])
-@given(
-    epsilon=st.floats(0.02, 60.0),
-    q=st.floats(1e-3, 0.9),
-    count=st.integers(1, 2000),
-    delta=st.sampled_from([1e-5, 1e-7, 1e-10]),
-)
+BUDGET = {
+    "epsilon": st.floats(0.02, 60.0),
+    "q": st.floats(1e-3, 0.9),
+    "count": st.integers(1, 2000),
+    "delta": st.sampled_from([1e-5, 1e-7, 1e-10]),
+}
+
+
+@settings(max_examples=2, deadline=None, phases=[Phase.generate])
+@given(**BUDGET)
 def test_a_calibration_meets_its_budget_wastes_nothing_and_falls_with_epsilon(epsilon, q, count, delta):
+    assert_met_and_not_wasted(epsilon, q, count, delta)
+
+
+@pytest.mark.long
+@settings(max_examples=10, deadline=None, phases=[Phase.generate])
+@given(**BUDGET)
+def test_more_calibrations_meet_their_budgets(epsilon, q, count, delta):
+    assert_met_and_not_wasted(epsilon, q, count, delta)
+
+
+def assert_met_and_not_wasted(epsilon, q, count, delta):
     def make(s):
         return [Mechanism(s, q, count)]
 
@@ -67,9 +81,9 @@ def test_a_calibration_meets_its_budget_wastes_nothing_and_falls_with_epsilon(ep
     ("epsilon", "delta", "n", "batch_size", "steps"),
     [
         (2.0, 1e-5, 60_000, 1000, 1_000_000),
-        (0.01, 1e-5, 60_000, 1000, 1_000_000),
-        (100.0, 1e-5, 60_000, 1000, 1_000_000),
-        (2.0, 1e-5, 60_000, 1000, 30),
+        pytest.param(0.01, 1e-5, 60_000, 1000, 1_000_000, marks=pytest.mark.long),
+        pytest.param(100.0, 1e-5, 60_000, 1000, 1_000_000, marks=pytest.mark.long),
+        pytest.param(2.0, 1e-5, 60_000, 1000, 30, marks=pytest.mark.long),
         (100.0, 1e-8, 1_000_000, 1, 500),
         (1.0, 1e-8, 1_000_000, 1_000_000, 1_000_000),
         (1.0, 1e-10, 1_000_000, 100, 1_000_000),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from doorway import capacity
-from dpmac.kernels.padding import _BITS, RATIO, SAVES, Padding, capacity_for, paddings
+from dpmac.kernels.padding import _BITS, COUNT_NOISE_RATIO, MIN_SAVING, Padding, capacity_for, paddings
 from dpmac.privacy import (
     Ledger,
     OuterPart,
@@ -115,7 +115,7 @@ def test_the_noise_on_the_count_has_its_deviation():
     (room,) = paddings(*USUAL, 1.0)
     drawn = torch.tensor([float(room.spots(1000, SystemNoise())) for _ in range(4000)])
     drawn = drawn[drawn < room.most]
-    assert float(drawn.std()) == pytest.approx(RATIO, rel=0.06)
+    assert float(drawn.std()) == pytest.approx(COUNT_NOISE_RATIO, rel=0.06)
     assert float(drawn.mean()) == pytest.approx(1000 + room.margin / room._steps + 0.5, abs=1.0)
 
 
@@ -164,7 +164,7 @@ def test_it_saves_what_it_is_for():
     batch = PrivateRows(torch.zeros(60_000, 1)).sample(plan.sampler(SystemNoise()))
     (room,) = batch.paddings(1.0)
     spots = [room.spots(1000, SystemNoise()) for _ in range(50)]
-    assert sum(spots) / 50 < 1090 < (1 - SAVES) * capacity(batch)
+    assert sum(spots) / 50 < 1090 < (1 - MIN_SAVING) * capacity(batch)
     assert min(spots) > 1000
     assert Padding(7).spots(3, SystemNoise()) == 7
 

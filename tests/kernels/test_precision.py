@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 
 import pytest
 import torch
 
 from dpmac.kernels.precision import full_precision
+from processes import together_run, values
 
 
 @pytest.fixture
@@ -53,38 +52,40 @@ def test_the_last_of_several_threads_puts_it_back():
     assert torch.get_float32_matmul_precision() == "high"
 
 
-NEWER = """
-import torch
-from dpmac.kernels.precision import full_precision
-if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
-    raise SystemExit(0)
-torch.backends.cuda.matmul.fp32_precision = "tf32"
-with full_precision():
-    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
-assert torch.backends.cuda.matmul.fp32_precision == "tf32"
-"""
+def newer(_rank: int) -> tuple[str, str]:
+    """The setting inside and afterwards, by its newer name."""
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    with full_precision():
+        inside = torch.backends.cuda.matmul.fp32_precision
+    return inside, torch.backends.cuda.matmul.fp32_precision
 
 
+has_newer_names = pytest.mark.skipif(
+    not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="an older version of torch"
+)
+
+
+@has_newer_names
 def test_the_newer_names_of_the_setting_are_understood():
     """Found in review: the older getter raises once they are used. In a process of its own, since they stick."""
-    subprocess.run([sys.executable, "-c", NEWER], check=True, timeout=120)
+    (found,) = values(together_run(1, newer, bare=True))
+    assert found == ("ieee", "tf32")
 
 
-ALLOWED = """
-import torch
-from dpmac.kernels.precision import full_precision
-homes = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]
-if not hasattr(homes[0], "fp32_precision"):
-    raise SystemExit(0)
-torch.backends.cuda.matmul.allow_tf32 = True
-before = [home.fp32_precision for home in homes], torch.get_float32_matmul_precision()
-with full_precision():
-    assert torch.get_float32_matmul_precision() == "highest"
-after = [home.fp32_precision for home in homes], torch.get_float32_matmul_precision()
-assert after == before, (before, after)
-assert torch.backends.cuda.matmul.allow_tf32
-"""
+def allowed(_rank: int) -> tuple[object, str, object, bool]:
+    """All settings before, the one that counts inside, all settings afterwards, and the older switch."""
+    homes = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]
+    torch.backends.cuda.matmul.allow_tf32 = True
+    before = [home.fp32_precision for home in homes], torch.get_float32_matmul_precision()
+    with full_precision():
+        inside = torch.get_float32_matmul_precision()
+    after = [home.fp32_precision for home in homes], torch.get_float32_matmul_precision()
+    return before, inside, after, torch.backends.cuda.matmul.allow_tf32
 
 
+@has_newer_names
 def test_what_allow_tf32_left_alone_is_put_back_as_it_was():
-    subprocess.run([sys.executable, "-c", ALLOWED], check=True)
+    ((before, inside, after, still),) = values(together_run(1, allowed, bare=True))
+    assert inside == "highest"
+    assert after == before
+    assert still

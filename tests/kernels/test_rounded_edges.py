@@ -78,7 +78,7 @@ def test_at_20_bits_hardly_any_draw_is_decided_by_digits(count, monkeypatch):
     """One in 2**26 or so: none of these, which are always the same."""
     monkeypatch.setattr(rounded, "decided", lambda *_: pytest.fail("digits were drawn"))
     if count > 4:
-        monkeypatch.setattr(rounded, "looked_at", lambda *_: pytest.fail("a pair was looked at"))
+        monkeypatch.setattr(rounded, "certain", lambda *_: pytest.fail("a pair was looked at"))
     (found,) = rounded.steps([count], 20, AESStream(iter([KEY])))
     assert float(found.abs().max()) > 2**19
 
@@ -94,7 +94,7 @@ def test_a_pair_is_fixed_by_its_words_only_if_both_of_its_products_are():
             products = radius * mpmath.cospi(turn / 2.0**63), radius * mpmath.sinpi(turn / 2.0**63)
             half = [abs(abs(x - mpmath.nint(x)) - 0.5) < near for x in products]
         if any(half):
-            assert rounded.looked_at(lead, turn, 44) is None
+            assert rounded.certain(lead, turn, 44) is None
         if not all(half):
             open_ones = [count + is_open for count, is_open in zip(open_ones, half, strict=True)]
     assert min(open_ones) > 5
@@ -103,7 +103,7 @@ def test_a_pair_is_fixed_by_its_words_only_if_both_of_its_products_are():
 def test_each_of_a_few_draws_has_words_of_its_own():
     (found,) = rounded.steps([4], 20, AESStream(iter([KEY])))
     words = AESStream(iter([KEY])).words(4).tolist()
-    pairs = [rounded.looked_at(*words[:2], 20), rounded.looked_at(*words[2:], 20)]
+    pairs = [rounded.certain(*words[:2], 20), rounded.certain(*words[2:], 20)]
     assert found.tolist() == [float(number) for pair in pairs for number in pair]
 
 

@@ -14,7 +14,7 @@ from doorway import ask
 from dpmac.checks import ArgumentError
 from dpmac.kernels import padding
 from dpmac.privacy import DensePart, Partition, PrivateRows, gaussian_release
-from dpmac.privacy.noise import EXACT, MOST, Grid, perturbed
+from dpmac.privacy.noise import EXACT, MAX_BITS, Grid, perturbed
 from dpmac.randomness import SeededNoise, SystemNoise
 
 
@@ -36,7 +36,7 @@ def test_the_largest_sum_there_can_be_is_a_whole_number_that_doubles_add_exactly
     try:
         grid = Grid.of(sigma, parts, rows)
     except ArgumentError:
-        assert least > MOST or 2.0 * rows * 2.0**least > EXACT * sigma / 2
+        assert least > MAX_BITS or 2.0 * rows * 2.0**least > EXACT * sigma / 2
         return
     share = Fraction(1.0 / (grid.step * scale)) * Fraction(scale)  # steps in the longest share
     assert rows * share + Fraction(rows, 2) < EXACT  # there are no more blocks than rows, each off by half a step

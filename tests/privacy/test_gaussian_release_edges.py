@@ -86,6 +86,6 @@ def test_on_a_device_queries_of_ours_are_recorded_and_blocks_are_long_unless_tol
         return spend(*arguments)
 
     batch.device, batch.spend = SimpleNamespace(type="cuda"), back_here
-    gaussian_release.Asked.of(batch, query, 1.0, SeededNoise(0), 1.0, micro_batch).sums(SeededNoise(0))
+    gaussian_release.ReleaseRequest.of(batch, query, 1.0, SeededNoise(0), 1.0, micro_batch).sums(SeededNoise(0))
     assert recorded == ([()] * len(lengths) if ours else [])
     assert (len(lengths) == 1) == (micro_batch is None)

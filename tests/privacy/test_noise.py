@@ -11,7 +11,7 @@ import torch
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import Partition
-from dpmac.privacy.noise import FEWEST, MOST, USUAL, Grid, perturbed
+from dpmac.privacy.noise import MAX_BITS, MIN_BITS, USUAL_BITS, Grid, perturbed
 from dpmac.randomness import SeededNoise, SystemNoise
 
 
@@ -57,9 +57,9 @@ def test_the_multiplier_is_that_of_the_sum_on_its_grid_in_exact_arithmetic(sigma
         assert room > 0
         assert room**2 >= moved
         assert float(2**grid.bits * g / Fraction(sigma)) == pytest.approx(1 + math.sqrt(float(moved)), rel=1e-11)
-    usual = sigma * math.sqrt(sum(sizes)) < 2.0 ** (USUAL - 11)
+    usual = sigma * math.sqrt(sum(sizes)) < 2.0 ** (USUAL_BITS - 11)
     assert math.sqrt(float(moved)) <= (2.0**-10.999 if usual else 2.0**-6.9)
-    assert FEWEST <= grid.bits <= (USUAL if usual else MOST)
+    assert MIN_BITS <= grid.bits <= (USUAL_BITS if usual else MAX_BITS)
 
 
 def test_what_cannot_be_drawn_exactly_is_refused_before_anything_is_spent():

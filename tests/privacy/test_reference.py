@@ -130,7 +130,7 @@ def halved(true):
 
 
 BROKEN = {
-    "the package's sums are smaller": (gaussian_release.Asked, "sums", less),
+    "the package's sums are smaller": (gaussian_release.ReleaseRequest, "sums", less),
     "the package halves its sums": (gaussian_release, "perturbed", halved),
     "the reference rounds to another grid": (
         reference,

@@ -13,7 +13,7 @@ import dpmac
 from dpmac import DPMACPCA, DPMACClassifier, Machine, Schema
 from dpmac.report.charts import Axis
 from dpmac.report.effects import effects_of, way_back
-from dpmac.report.on_model import _effect
+from dpmac.report.on_columns import _effect
 from dpmac.report.synthetic import maker_for
 from dpmac.saving.export import described
 from dpmac.saving.modules import plain_module

@@ -89,11 +89,11 @@ def test_a_run_has_the_name_of_its_checkpoint_until_that_is_cleared(kept):
 
 def test_no_ledger_may_be_where_the_folder_is_or_above_it(kept):
     for odd in (kept.folder, kept.folder.parent, kept.folder / ".." / "kept"):
-        with pytest.raises(ArgumentError, match=r"^checkpoint=.*in its way"), kept.alone(odd):
+        with pytest.raises(ArgumentError, match=r"^checkpoint=.*in its way"), kept.locked(odd):
             pass
     assert not kept.folder.exists()
     for fine in (None, kept.folder / "ledger", kept.folder.parent / "ledger"):
-        with kept.alone(fine):
+        with kept.locked(fine):
             assert kept.folder.is_dir()
         assert not kept.folder.exists()  # nothing was written
 
@@ -101,13 +101,13 @@ def test_no_ledger_may_be_where_the_folder_is_or_above_it(kept):
 def test_a_place_where_no_folder_can_be_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     kept = Checkpoints(tmp_path / "file")
-    with pytest.raises(ArgumentError, match=r"^checkpoint=.*no folder can be made"), kept.alone():
+    with pytest.raises(ArgumentError, match=r"^checkpoint=.*no folder can be made"), kept.locked():
         pass
 
 
 def test_what_was_written_stays_after_an_error_and_a_folder_that_is_there_is_used(kept):
     kept.folder.mkdir(parents=True)
-    with contextlib.suppress(ZeroDivisionError), kept.alone():
+    with contextlib.suppress(ZeroDivisionError), kept.locked():
         kept.write(STATE)
         raise ZeroDivisionError
     assert kept.path.exists()

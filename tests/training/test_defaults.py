@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from dpmac.planning.plan import check_delta
 from dpmac.privacy import Plan
-from dpmac.training.defaults import HEARD, NUMBERS, clarity, defaults_for, safe_delta, schedule_for
+from dpmac.training.defaults import (
+    MIN_CLARITY_CLASSES,
+    MIN_CLARITY_NUMBERS,
+    clarity,
+    defaults_for,
+    safe_delta,
+    schedule_for,
+)
 
 SIZES = st.integers(1, 9).flatmap(lambda digits: st.integers(10 ** (digits - 1), 10**digits)).map(lambda n: max(n, 2))
 NOISES = st.floats(0.3, 1e4)
@@ -69,7 +76,7 @@ def test_clarity_is_the_threshold_over_the_noise_on_the_average():
     assert math.isinf(clarity(plan.with_noise(0.0)))
 
 
-@pytest.mark.parametrize(("regression", "edge"), [(False, HEARD), (True, NUMBERS)])
+@pytest.mark.parametrize(("regression", "edge"), [(False, MIN_CLARITY_CLASSES), (True, MIN_CLARITY_NUMBERS)])
 def test_a_hidden_layer_where_enough_is_heard(regression, edge):
     cut = schedule_for(20_000)
     sigma = cut.batch_size * math.sqrt(cut.steps) / edge

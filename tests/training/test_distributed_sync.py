@@ -16,7 +16,7 @@ from dpmac.nets.feature_maps import Affine
 from dpmac.privacy import Entry, Ledger
 from dpmac.training import distributed_sync
 from dpmac.training.checkpoint import Checkpoints
-from dpmac.training.distributed_sync import Followed, agreed, books, checkpoints_for, checksum, digest, plain
+from dpmac.training.distributed_sync import LeaderCheckpoints, agreed, books, checkpoints_for, checksum, digest, plain
 from group_of_threads import in_threads, values
 
 KINDS = [torch.uint8, torch.bool, torch.int16, torch.float16, torch.bfloat16, torch.float32, torch.int64, torch.float64]
@@ -148,13 +148,13 @@ WEIGHTS = torch.ones(1)
 def test_others_read_the_leaders_checkpoint_and_write_none(tmp_path, monkeypatch):
     assert checkpoints_for(SINGLE_PROCESS, None) is None
     assert isinstance(checkpoints_for(SINGLE_PROCESS, tmp_path / "kept"), Checkpoints)
-    assert not isinstance(checkpoints_for(SINGLE_PROCESS, tmp_path / "kept"), Followed)
+    assert not isinstance(checkpoints_for(SINGLE_PROCESS, tmp_path / "kept"), LeaderCheckpoints)
     for state in (None, {"run": "a run", "done": 3, "ledger": 1, "weights": WEIGHTS}):
         if state is not None:
             Checkpoints(tmp_path / "kept").write(state)
         assert values(in_threads(monkeypatch, 2, lambda w: checkpoints_for(w, None))) == [None, None]
         leader, other = values(in_threads(monkeypatch, 2, lambda w: checkpoints_for(w, tmp_path / "kept")))
-        assert (type(leader), type(other)) == (Checkpoints, Followed)
+        assert (type(leader), type(other)) == (Checkpoints, LeaderCheckpoints)
         assert leader.run == other.run
         assert other.folder == leader.folder
         assert other.read() == leader.read() == state
@@ -162,7 +162,7 @@ def test_others_read_the_leaders_checkpoint_and_write_none(tmp_path, monkeypatch
         assert other.before(whole).entries == whole.entries[: 2 if state is None else 1]
         before = sorted((tmp_path / "kept").glob("*"))
         assert not other.due()
-        with other.alone():
+        with other.locked():
             other.write({"done": 4})
             other.clear()
         assert sorted((tmp_path / "kept").glob("*")) == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpmac import DPMACClassifier, DPMACRegressor, Machine
-from dpmac.methods import calibration
+from dpmac.methods import calibration, objective
 from dpmac.privacy import Ledger
 from dpmac.training.checkpoint import Checkpoints
 from tests.training.test_resume import SETTINGS, rows
@@ -25,7 +25,7 @@ def fitted(tmp_path, seed, monkeypatch=None, after=None, when="kept"):
     x, y = rows(2000)
     if monkeypatch is None:
         return model.fit(x, y)
-    rounds, release = [], calibration.release
+    rounds, release = [], objective.release
 
     def counted(*arguments, **more):
         if when == "kept" and len(rounds) == after:
@@ -37,7 +37,7 @@ def fitted(tmp_path, seed, monkeypatch=None, after=None, when="kept"):
         return answer
 
     with monkeypatch.context() as patch:
-        patch.setattr(calibration, "release", counted)
+        patch.setattr(objective, "release", counted)
         with pytest.raises(Killed):
             model.fit(x, y)
     return None

@@ -174,7 +174,7 @@ def test_no_more_kinds_are_remembered_than_there_is_room_for_and_never_somebody_
     table = PrivateRows(problem.x, problem.y)
     passed: set[object] = set()
     monkeypatch.setattr(row_independence, "_PASSED", passed)
-    monkeypatch.setattr(row_independence, "MOST", 1)
+    monkeypatch.setattr(row_independence, "MAX_CACHED", 1)
     row_independence.check_step(step(problem, bound=Moving(1.0)), table)
     assert passed == set()
     for bound in (PerLayerClip(1.0), Normalise()):

@@ -9,6 +9,6 @@ EXPANSIONS: dict[str, Expansion] = {
     "projected": Projected(1.0),
     "projected-with-constant": Projected(1.0, constant=True),
 }
-"""The expansions of this room under a name, for the contract tests."""
+"""The expansions of this package by name, for the contract tests."""
 
 __all__ = ["EXPANSIONS", "Projected", "Sensitivity", "layer_sensitivity"]

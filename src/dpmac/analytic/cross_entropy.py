@@ -49,9 +49,9 @@ def softmax_cross_entropy(weight: Tensor, bias: Tensor | None, T_z: float) -> Se
     reach = reach_of(weight, bias, T_z)
     D, rho = len(reach.low), reach.rho
     others = ~torch.eye(D, dtype=torch.bool)
-    apart = torch.where(others, 0.0, -math.inf)  # leaves the unit itself out of a sum over the others
-    high = torch.sigmoid(reach.high - torch.logsumexp(reach.low + apart, dim=1))
-    low = torch.sigmoid(reach.low - torch.logsumexp(reach.high + apart, dim=1))
+    without_itself = torch.where(others, 0.0, -math.inf)  # leaves the unit itself out of a sum over the others
+    high = torch.sigmoid(reach.high - torch.logsumexp(reach.low + without_itself, dim=1))
+    low = torch.sigmoid(reach.low - torch.logsumexp(reach.high + without_itself, dim=1))
     tiny = 1e-12  # probabilities within rounding of 0 or 1 are neither
     q = _at_nearest(0.5, low, high, 1) + tiny
     k = _at_nearest(1 / 3, low, high, 2) + tiny

@@ -61,7 +61,8 @@ class Projected:
             units, d = layer.matrix_shape
             found += [Partition(f"{name} b", (units, d), sensitivity=b)]
             found += [Partition(f"{name} C", (units, d, d), symmetric=True, sensitivity=C)]
-            found += [Partition(f"{name} a", (1,), sensitivity=a)] if self.constant else []
+            if self.constant:
+                found.append(Partition(f"{name} a", (1,), sensitivity=a))
         return found
 
     @torch.no_grad()
@@ -71,7 +72,10 @@ class Projected:
             problems_of(network, loss), coordinates.inputs, coordinates.targets, strict=True
         ):
             x = with_one(self.project(problem.stage.inputs(z)))
-            target = self.project(targets) if problem.loss.free_targets else targets.double()
+            if problem.loss.free_targets:
+                target = self.project(targets)
+            else:
+                target = targets.double()
             parts += self._coefficients(problem, x, target)
         # Rounding may carry a share over a bound that is attained, and MOST is below what is proven for enormous
         # weights; it is cut back, so that no row can stop a run.

@@ -66,22 +66,30 @@ class Reach:
 def reach_of(weight: Tensor, bias: Tensor | None, T_z: float) -> Reach:
     T_z = radius_of(T_z)
     if not isinstance(weight, Tensor) or weight.dim() != 2 or 0 in weight.shape:
-        shown = tuple(weight.shape) if isinstance(weight, Tensor) else weight
-        raise ArgumentError("weight", shown, "give a matrix of shape (units, inputs)")
+        raise ArgumentError("weight", _shown(weight), "give a matrix of shape (units, inputs)")
     if bias is not None and (not isinstance(bias, Tensor) or bias.shape != weight.shape[:1]):
-        shown = tuple(bias.shape) if isinstance(bias, Tensor) else bias
-        raise ArgumentError("bias", shown, f"give a vector of {len(weight)} numbers, one for each unit, or None")
+        raise ArgumentError("bias", _shown(bias), f"give a vector of {len(weight)} numbers, one for each unit, or None")
     for name, tensor in (("weight", weight), ("bias", bias)):
         if tensor is not None and not bool(torch.isfinite(tensor).all()):
             raise ArgumentError(name, float(tensor[~torch.isfinite(tensor)][0]), "every entry must be finite")
     weight = weight.detach().double()
-    bias = None if bias is None else bias.detach().double()
+    if bias is not None:
+        bias = bias.detach().double()
     radius = torch.linalg.vector_norm(weight, dim=1) * T_z * (1 + 1e-12)
-    centre = torch.zeros_like(radius) if bias is None else bias
+    centre = bias
+    if centre is None:
+        centre = torch.zeros_like(radius)
     largest = float((radius + centre.abs()).amax())
     if largest > 1e30:  # fourth powers must not overflow
         raise ArgumentError("weight", largest, "||w_h|| T_z + |bias_h| must not exceed 1e30")
     return Reach(weight, bias, T_z, input_norm(T_z, bias is not None), centre - radius, centre + radius)
+
+
+def _shown(given: object) -> object:
+    """A tensor's shape, for an error; anything else as it is."""
+    if isinstance(given, Tensor):
+        return tuple(given.shape)
+    return given
 
 
 def radius_of(T_z: float) -> float:
@@ -89,7 +97,9 @@ def radius_of(T_z: float) -> float:
 
 
 def input_norm(T_z: float, bias: bool) -> float:
-    return math.sqrt(T_z * T_z + 1) if bias else T_z
+    if bias:
+        return math.sqrt(T_z * T_z + 1)
+    return T_z
 
 
 def rounded_up(a: float | Tensor, b: float | Tensor, C: float | Tensor) -> Sensitivity:

@@ -18,10 +18,15 @@ def norm(values: Tensor) -> float:
 def _spectrum(matrix: Tensor) -> tuple[float, float]:
     """Bounds below and above of ||matrix v|| / ||v||; the former is 0 if there are more columns than rows."""
     wide = matrix.shape[1] > matrix.shape[0]
-    gram = matrix @ matrix.T if wide else matrix.T @ matrix
+    if wide:
+        gram = matrix @ matrix.T
+    else:
+        gram = matrix.T @ matrix
     values = torch.linalg.eigvalsh(gram)
     top = max(float(values[-1]), 0.0) * (1 + 1e-9)
-    bottom = 0.0 if wide else max(float(values[0]) - 1e-9 * top, 0.0)  # rounding of eigvalsh is of the order 1e-13 top
+    bottom = 0.0
+    if not wide:  # rounding of eigvalsh is of the order 1e-13 top
+        bottom = max(float(values[0]) - 1e-9 * top, 0.0)
     return math.sqrt(bottom), math.sqrt(top)
 
 
@@ -39,18 +44,21 @@ class Shells:
 def shells(grid: Cells, weight: Tensor, bias: Tensor | None, T: float) -> Shells:
     """The shells of all inputs of norm <= T; ``grid`` must cover |u| <= ||w_h|| T + |bias_h|."""
     small, large = _spectrum(weight)
-    offset = 0.0 if bias is None else norm(bias)
-    one = 0.0 if bias is None else 1.0
-    all_small, all_large = (small, large) if bias is None else _spectrum(torch.cat([weight, bias[:, None]], dim=1))
     # Without a lower bound on ||u|| only the largest inputs matter. Otherwise ||x||^2 grows by 8 % or so from shell to
     # shell; without a bias it starts at 0, where the first shell may be wide because its ||x|| is small.
-    floor = one if bias is not None else 1e-2 * T * T
+    centre = torch.zeros(len(weight), dtype=torch.float64)
+    offset, one, floor = 0.0, 0.0, 1e-2 * T * T
+    all_small, all_large = small, large
+    if bias is not None:
+        centre, offset, one, floor = bias, norm(bias), 1.0, 1.0
+        all_small, all_large = _spectrum(torch.cat([weight, bias[:, None]], dim=1))
     tied = small + all_small > 0
-    count = min(32, max(1, math.ceil(math.log((T * T + one) / floor) / math.log(1.08)))) if tied else 1
+    count = 1
+    if tied:
+        count = min(32, max(1, math.ceil(math.log((T * T + one) / floor) / math.log(1.08))))
     far = (floor * ((T * T + one) / floor) ** (torch.arange(1, count + 1).double() / count) - one).clamp(min=0).sqrt()
     far[-1] = T
     near = torch.cat([torch.zeros(1, dtype=torch.float64), far[:-1]])
-    centre = 0.0 if bias is None else bias
     radius = torch.linalg.vector_norm(weight, dim=1) * far[:, None] * (1 + 1e-12)
     low, high = centre - radius, centre + radius
     most = torch.minimum((large * far + offset).square(), all_large**2 * (far.square() + one))
@@ -99,8 +107,8 @@ def _worst(grid: Cells, rings: Shells, T: float, s: Tensor, phi: Tensor) -> Tens
         for power in (-5, -3, -2, -1, 0)
     }
     for multiplier in sorted(multipliers):
-        room = 1 - phi.square() / multiplier
-        extra = torch.where(room > 0, s.square() / room.clamp(min=1e-300), math.inf)
+        slack = 1 - phi.square() / multiplier
+        extra = torch.where(slack > 0, s.square() / slack.clamp(min=1e-300), math.inf)
         best = torch.minimum(best, multiplier * T * T + _with_size(grid, rings, extra))
     return best
 
@@ -108,13 +116,17 @@ def _worst(grid: Cells, rings: Shells, T: float, s: Tensor, phi: Tensor) -> Tens
 def _with_size(grid: Cells, rings: Shells, values: Tensor) -> Tensor:
     """Per shell, a bound of sum_h values(u_h) given least <= ||u||^2 <= most: the best of some multipliers nu."""
     plain = grid.sup(values, rings.index).sum(dim=1)
-    scale = float(plain[plain.isfinite()].abs().amax()) if bool(plain.isfinite().any()) else 0.0
+    scale = 0.0
+    if bool(plain.isfinite().any()):
+        scale = float(plain[plain.isfinite()].abs().amax())
     most = float(rings.most[-1])
     if scale == 0.0 or most == 0.0:
         return plain
     steps = torch.linspace(-3, 2, 16 if len(plain) == 1 else 6, dtype=torch.float64)  # one shell is cheap: look closer
     up = (scale / most) * 4.0**steps
-    nu = torch.cat([up, -up]) if float(rings.least.amax()) > 0 else up
+    nu = up
+    if float(rings.least.amax()) > 0:
+        nu = torch.cat([up, -up])
     nu = nu[:, None]
     # nu u^2 is taken off at the end of the cell where it is least
     offset = torch.where(nu > 0, nu * grid.near.square(), nu * grid.far.square())

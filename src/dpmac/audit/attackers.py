@@ -91,11 +91,16 @@ def proves(claim: Claim, a: float, b: float, draws: int, miss: float) -> float:
     Of a claim whose curve has no closed form, that of plain Gaussian mechanisms: quick, and good for a choice.
     """
     corner = Corner(upper(a * draws, draws, miss / 2), lower(b * draws, draws, miss / 2))
-    simple = claim if len(claim) == 1 and claim[0].count == 1 else (type(claim[0])(1.0),)
+    if len(claim) == 1 and claim[0].count == 1:
+        simple = claim
+    else:
+        simple = (type(claim[0])(1.0),)
     found = strength(simple, corner)
     if 0.0 < found < math.inf:
         return found
-    return 1e9 + b - a if found else b - a - 1.0  # everything, or nothing: then the rates decide
+    if found == math.inf:  # everything, or nothing: then the rates decide
+        return 1e9 + b - a
+    return b - a - 1.0
 
 
 def coordinates(direction: Tensor, sizes: Sequence[int], most: int) -> Tensor:
@@ -107,7 +112,9 @@ def coordinates(direction: Tensor, sizes: Sequence[int], most: int) -> Tensor:
     parts = torch.split(direction.abs(), list(sizes))
     places: list[int] = []
     for place in _by_size(parts):
-        wider = [*places, place] if place not in places else places
+        wider = places
+        if place not in places:
+            wider = [*places, place]
         if sum(sum(p < size for p in wider) for size in sizes) > max(most, 2):
             break
         places = wider

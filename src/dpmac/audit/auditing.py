@@ -116,7 +116,7 @@ def _judge(name: str, effort: Effort, miss: float) -> list[Finding]:
 
 
 def _quiet() -> None:
-    """In a process beside: one thread, and no words when Ctrl-C ends it."""
+    """In a worker process: one thread, and no output when Ctrl-C ends it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(1)
 

@@ -1,7 +1,7 @@
 """A case: one real release, from a table in which a canary stands or whose place is blank, again and again.
 
-Everything goes the way that a user's rows go: :class:`~dpmac.privacy.PrivateRows`, a real sample, a real query, the one
-door, the default noise, a ledger. The claim is read from that ledger, and must be the same in every draw. Nothing is
+Everything goes the way that a user's rows go: :class:`~dpmac.privacy.PrivateRows`, a real sample, a real query, the
+release, the default noise, a ledger. The claim is read from that ledger, and must be the same in every draw. Nothing is
 replaced, simulated or seeded.
 """
 
@@ -111,18 +111,25 @@ class Scene:
     def _table(self, canary: Row) -> PrivateRows:
         """With the canary; where others are sampled, one of them stands, and the rest of the places is blank."""
         table = self.setting.table(canary)
-        for place in range(2, table.n if self.rate < 1.0 else 0):
+        for place in range(self._standing(table), table.n):
             table = table.without(place)
         return table
+
+    def _standing(self, table: PrivateRows) -> int:
+        """How many rows there are, the canary first: all or, where they are sampled, one other."""
+        if self.rate == 1.0:
+            return table.n
+        return 2
 
     def _attack(self, table: PrivateRows) -> Tensor:
         """Where to look: at what the canary adds; and beside what others add, if who of them was sampled is unknown."""
         direction, _ = self._alone(table, 0)
-        return direction if self.rate == 1.0 else _beside(direction, self._others(table))
+        if self.rate == 1.0:
+            return direction
+        return _beside(direction, self._others(table))
 
     def _others(self, table: PrivateRows) -> list[Tensor]:
-        standing = range(1, table.n if self.rate == 1.0 else 2)
-        return [self._alone(table, place)[0] for place in standing]
+        return [self._alone(table, place)[0] for place in range(1, self._standing(table))]
 
     def draws(self, there: bool, count: int) -> Tensor:
         """``count`` releases from one of the tables, each with a ledger of its own: (count, coordinates)."""
@@ -138,8 +145,9 @@ class Scene:
     def _alone(self, table: PrivateRows, place: int) -> tuple[Tensor, list[int]]:
         """What one row adds, exactly; and how many coordinates every partition has."""
         only = table
-        for other in range(table.n if self.rate == 1.0 else 2):
-            only = only if other == place else only.without(other)
+        for other in range(self._standing(table)):
+            if other != place:
+                only = only.without(other)
         book = Ledger()  # of its own: these exact numbers are the auditor's, of rows that the auditor made up
         answer = self.setting.ask(only, 1.0, 0.0, book)
         return self._flat(answer, book.entries[0])

@@ -43,7 +43,9 @@ def lower(successes: float, draws: int, miss: float) -> float:
     """The true probability lies below this with a chance of ``miss`` at most. (An expected count may be a fraction.)"""
     number("miss", miss, "give the chance of being wrong, above 0 and below 1", low=0.0, high=1.0, strict=True)
     integer("draws", draws, "give the number of draws, at least 1")
-    return float(betaincinv(successes, draws - successes + 1, miss)) if successes > 0 else 0.0
+    if successes > 0:
+        return float(betaincinv(successes, draws - successes + 1, miss))
+    return 0.0
 
 
 def upper(successes: float, draws: int, miss: float) -> float:

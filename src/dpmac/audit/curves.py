@@ -43,7 +43,7 @@ Claim = tuple[Mechanism, ...]
 def true_positives(claim: Claim, false_positives: float) -> float:
     """The most true positives that ``claim`` allows at so many false ones."""
     a = false_positives
-    spare = math.fsum(m.count * m.overflow for m in claim)  # of samples that find no room; see accounting.with_overflow
+    spare = math.fsum(m.count * m.overflow for m in claim)  # samples beyond their padding: accounting.with_overflow
     found = min(1.0, _without_spare(claim, a) + spare)
     return max(found, a)  # who says "there" at random has as many of either
 
@@ -70,7 +70,9 @@ def strength(claim: Claim, corner: Corner) -> float:
         return _searched(claim, a, b)
     rate, mu = kind
     part = (b - (1.0 - rate) * a) / rate  # of those that were sampled
-    return max(0.0, float(ndtri(part) - ndtri(a)) / mu) if part < 1.0 else math.inf
+    if part < 1.0:
+        return max(0.0, float(ndtri(part) - ndtri(a)) / mu)
+    return math.inf
 
 
 def epsilon_at(claim: Claim, times: float, delta: float) -> float:
@@ -104,7 +106,10 @@ def _searched(claim: Claim, a: float, b: float) -> float:
         return MOST
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if true_positives(_stronger(claim, middle), a) < b else (low, middle)
+        if true_positives(_stronger(claim, middle), a) < b:
+            low = middle
+        else:
+            high = middle
     return low
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from dpmac.checks import integer
 
 DELTA = 1e-5  # at which claims and bounds are put into words as epsilons
-LEAST = 40  # draws of a case
+MIN_DRAWS = 40  # draws of a case
 EXACT = 1.0 + 1e-9  # what is above the claim, and not by rounding
 
 
@@ -26,7 +26,7 @@ class Effort:
     canaries: int
 
     def __post_init__(self) -> None:
-        integer("draws", self.draws, f"give the number of draws of a case, at least {LEAST}", low=LEAST)
+        integer("draws", self.draws, f"give the number of draws of a case, at least {MIN_DRAWS}", low=MIN_DRAWS)
         integer("canaries", self.canaries, "give the number of canaries of the one run, at least 10", low=10)
 
     @property
@@ -42,7 +42,7 @@ class Effort:
 
     def less(self, share: float) -> Effort:
         """For a case whose draws take long."""
-        return replace(self, draws=max(LEAST, round(self.draws * share)))
+        return replace(self, draws=max(MIN_DRAWS, round(self.draws * share)))
 
 
 QUICK = Effort("quick", 1_300, 1_000)

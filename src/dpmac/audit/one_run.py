@@ -42,7 +42,9 @@ TOP = 30.0  # epsilons are sought up to it
 def chance(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     """The chance, at most, of ``v`` right among ``r`` guesses on ``m`` coins under (epsilon, delta)-privacy."""
     p = 1.0 / (1.0 + np.exp(-epsilon))
-    tail = 1.0 if v <= 0 else float(betainc(v, r - v + 1, p))
+    tail = 1.0
+    if v > 0:
+        tail = float(betainc(v, r - v + 1, p))
     below = np.arange(v - 1, -1, -1)  # v - 1, v - 2, ..., 0
     if not len(below):
         return 1.0
@@ -59,7 +61,10 @@ def proven(m: int, r: int, v: int, delta: float, miss: float) -> float:
     low, high = 0.0, TOP
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if chance(m, r, v, middle, delta) <= miss else (low, middle)
+        if chance(m, r, v, middle, delta) <= miss:
+            low = middle
+        else:
+            high = middle
     return low
 
 
@@ -122,10 +127,10 @@ class ManyCanaries:
             ideal.append((source.normal((m,)) + coins * math.sqrt(self.steps) / self.sigma, coins))
         sides = sorted({max(1, m * part // 200) for part in PARTS})
 
-        def usual(side: int) -> float:
+        def proven_in_all(side: int) -> float:
             return sum(proven(m, 2 * side, correct(*one, side), self.delta, miss) for one in ideal)
 
-        return max(sides, key=usual)
+        return max(sides, key=proven_in_all)
 
 
 def correct(scores: Tensor, coins: Tensor, side: int) -> int:

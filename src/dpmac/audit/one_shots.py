@@ -85,10 +85,16 @@ def calibration(classes: int, several: bool = False) -> Callable[[], Setting]:
     """One round, at the slope and offset that it begins with, of logits that are the rows themselves."""
 
     def make() -> Setting:
-        theta = torch.tensor([1.0, 0.0] if classes == 2 and not several else [1.0], dtype=torch.float64)
+        start = [1.0]
+        if classes == 2 and not several:
+            start = [1.0, 0.0]
+        theta = torch.tensor(start, dtype=torch.float64)
         query = Calibration(1.0).query(lambda x: x, theta, classes, several=several)
         way = torch.linspace(-1.0, 1.0, classes)
-        targets = [torch.zeros(classes), torch.ones(classes)] if several else list(torch.eye(classes))
+        if several:
+            targets = [torch.zeros(classes), torch.ones(classes)]
+        else:
+            targets = list(torch.eye(classes))
         sizes = (-1.0, -0.5, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.5, 1.0)
         logits = [size * REACH * one for size in sizes for one in (way, torch.ones(classes))]
         candidates = [(logit, target) for logit in logits for target in targets]

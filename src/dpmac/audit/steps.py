@@ -1,6 +1,6 @@
 """Cases of training steps: every bound, order, Z-step and kind of layer that the package lists, sampled and not.
 
-A new piece is audited the moment it is in its room's list. Networks are tiny, so that 100,000 releases take minutes;
+A new piece is audited the moment it is in its package's list. Networks are tiny, so that 100,000 releases take minutes;
 two layers of equal shape stand in most, because noise that two layers share is seen best there.
 """
 
@@ -39,7 +39,7 @@ from dpmac.training import Step
 EXPANSIONS: dict[str, Expansion] = mac.EXPANSIONS | analytic.EXPANSIONS | methods.EXPANSIONS
 OUTRAGE = 1000.0  # a canary's target: so far off that every bound is reached
 SIZES = (0.0, 1.0, 10.0)  # of a canary's inputs; 0 leaves nothing but the bias
-DEAR = 0.1  # of the draws: proven sensitivities take 30 ms a step
+SHARE_OF_PROVEN = 0.1  # of the draws: proven sensitivities take 30 ms a step
 
 
 def released_answer(query: Query) -> Ask:
@@ -47,7 +47,10 @@ def released_answer(query: Query) -> Ask:
     source = SystemNoise()
 
     def ask(table: PrivateRows, rate: float, sigma: float, ledger: Ledger) -> dict[str, Tensor]:
-        batch = table.everything() if rate == 1.0 else table.sample(PoissonSampler(table.n, rate, source))
+        if rate == 1.0:
+            batch = table.everything()
+        else:
+            batch = table.sample(PoissonSampler(table.n, rate, source))
         divisor = rate * table.n
         answer = release(batch, query, noise_multiplier=sigma, source=source, ledger=ledger, divisor=divisor)
         return {name: noisy * divisor for name, noisy in answer.items()}
@@ -63,11 +66,11 @@ def network_with(kind: str) -> Network:
     """A layer of that kind, with an activation if it has weights, and a dense layer of two outputs behind it."""
     made, shape = LAYERS[kind].sample()
     after = made.shape_after(shape)
-    stack: list[Any] = [
-        made,
-        *(["tanh"] if isinstance(made, WeightLayer) else []),
-        *([Flatten()] if len(after) > 1 else []),
-    ]
+    stack: list[Any] = [made]
+    if isinstance(made, WeightLayer):
+        stack.append("tanh")
+    if len(after) > 1:
+        stack.append(Flatten())
     return Network([*stack, Dense(math.prod(after), 2)], input_shape=shape, source=SeededNoise(1))
 
 
@@ -85,7 +88,12 @@ def step_setting(network: Network, zstep: ZStep, expansion: Expansion, bound: Bo
 def _step(
     zstep: ZStep | None = None, expansion: Expansion | None = None, bound: Bound | None = None, layer: str = ""
 ) -> Setting:
-    network = network_with(layer) if layer else small_network(1 if isinstance(bound, Analytic) else 2)
+    if layer:
+        network = network_with(layer)
+    elif isinstance(bound, Analytic):
+        network = small_network(1)
+    else:
+        network = small_network(2)
     return step_setting(network, zstep or FixedPrediction(), expansion or FirstOrder(), bound or JointClip(1.0))
 
 
@@ -94,14 +102,18 @@ def _pieces() -> Iterator[tuple[str, partial[Setting], bool]]:
     for name, bound in BOUNDS.items():
         if not isinstance(bound, Unbounded):
             proven = isinstance(bound, Analytic)
-            expansion = analytic.EXPANSIONS["projected"] if proven else FirstOrder()
+            expansion: Expansion = FirstOrder()
+            if proven:
+                expansion = analytic.EXPANSIONS["projected"]
             yield f"bound {name}", partial(_step, expansion=expansion, bound=bound), proven
     yield "bound clip, least energy", partial(_step, bound=PerLayerClip(1.0, LeastEnergy())), False
     for name, expansion in EXPANSIONS.items():
         if name in ("first", "projected"):
             continue  # these were in the cases of bounds
         proven = name in analytic.EXPANSIONS
-        said = "DP-SGD" if name == "gradients" else f"order {name}"
+        said = f"order {name}"
+        if name == "gradients":
+            said = "DP-SGD"
         yield said, partial(_step, expansion=expansion, bound=Analytic() if proven else JointClip(1.0)), proven
     for name, zstep in Z_STEPS.items():
         if not isinstance(zstep, FixedPrediction):
@@ -113,6 +125,9 @@ def _pieces() -> Iterator[tuple[str, partial[Setting], bool]]:
 def step_cases() -> Iterator[Case]:
     """On all rows, and on a sample. Where only layers, order or Z-step differ, the sample waits for a full audit."""
     for name, make, proven in _pieces():
-        share, usual = (DEAR, False) if proven else (1.0, name.startswith(("bound", "DP-SGD")))
+        if proven:
+            share, quick = SHARE_OF_PROVEN, False
+        else:
+            share, quick = 1.0, name.startswith(("bound", "DP-SGD"))
         yield Case(f"step, {name}", make, share=share, quick=not proven or name.startswith("bound"))
-        yield Case(f"step, {name}, sampled", make, RATE, share=share, quick=usual)
+        yield Case(f"step, {name}, sampled", make, RATE, share=share, quick=quick)

@@ -1,4 +1,4 @@
-"""A bound whose thresholds are learned from the data as training goes, privately: every look is paid for."""
+"""A bound whose thresholds are learned privately during training: every look at the data is paid for."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from dpmac.kernels.dense import DensePart
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import SLACK, Part
 
-WITHIN = " within"  # what is added to a partition's name for the count of examples within its threshold
+WITHIN = " within"  # suffix of the name of the partition that counts examples within the threshold
 
 
 @dataclass(frozen=True)
 class AdaptiveQuantile:
-    """Per-partition clipping whose thresholds follow a quantile of the norms, learned as training goes.
+    """Per-partition clipping whose thresholds follow a quantile of the norms, learned during training.
 
-    Each release also carries, per partition, the centred count of examples within the threshold (each example adds
-    +1/2 or -1/2). A ``share`` of the release's privacy goes to the K counts and the rest to the K sums, so that the
-    whole still keeps the promise: scale_count = sqrt(K / share) / 2 and scale_i = Theta_i sqrt(K / (1 - share)). In
+    Each release also contains, for each partition, the centred count of examples within the threshold (each example
+    adds +1/2 or -1/2). A ``share`` of the release's privacy goes to the K counts and the rest to the K sums, so that
+    the whole still keeps the promise: scale_count = sqrt(K / share) / 2 and scale_i = Theta_i sqrt(K / (1 - share)). In
     terms of noise this is sigma_sum = (sigma^-2 - K (2 sigma_count)^-2)^(-1/2). Then Theta <- Theta exp(-rate (p -
-    quantile)), with p the noisy share of examples within it: post-processing.
+    quantile)), where p is the noisy fraction of examples within it. This is post-processing.
     """
 
     threshold: float | tuple[float, ...] = 1.0
@@ -59,7 +59,7 @@ class AdaptiveQuantile:
         return [*clipped, *counts]
 
     def learned(self, answer: Mapping[str, Tensor]) -> AdaptiveQuantile:
-        """Reads the noisy centred counts, over the expected batch size, out of the answer."""
+        """The bound with thresholds updated by the noisy centred counts, divided by the expected batch size."""
         released = [count for name, count in answer.items() if name.endswith(WITHIN)]
         if not released:
             raise ArgumentError("answer", list(answer), "the counts that this bound added must come back to it")

@@ -1,4 +1,4 @@
-"""How the noise of one release is shared among its partitions."""
+"""How the noise of one release is divided among its partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from dpmac.privacy.partition import Partition
 
 def per_layer(name: str, value: float | Sequence[float], count: int) -> list[float]:
     """One positive finite number per layer, from a single number or a list of the right length."""
-    values = list(value) if isinstance(value, Sequence) else [value] * count
+    if not isinstance(value, Sequence):
+        value = [value] * count
+    values = list(value)
     if len(values) != count:
         raise ArgumentError(name, value, f"give one number, or one for each of the {count} layers")
     fix = "give a finite number above 0 (1e-30 at least)"
@@ -24,7 +26,7 @@ Allocation = Callable[[Sequence[float], Sequence[Partition]], list[float]]  # se
 
 @dataclass(frozen=True)
 class EqualShares:
-    """The paper's rule: scale_i = sqrt(MK) D_i, with MK the number of partitions. Every one gets the same budget."""
+    """The paper's rule: scale_i = sqrt(MK) D_i, where MK is the number of partitions. All get the same budget."""
 
     def __call__(self, sensitivities: Sequence[float], partitions: Sequence[Partition]) -> list[float]:  # noqa: ARG002
         root = math.sqrt(len(sensitivities))
@@ -42,14 +44,16 @@ class LeastEnergy:
     costs: tuple[float, ...] | None = None
 
     def __call__(self, sensitivities: Sequence[float], partitions: Sequence[Partition]) -> list[float]:
-        sizes = tuple(float(math.prod(b.shape)) for b in partitions)
-        roots = [math.sqrt(c) for c in per_layer("costs", sizes if self.costs is None else self.costs, len(partitions))]
+        costs = self.costs
+        if costs is None:
+            costs = tuple(float(math.prod(b.shape)) for b in partitions)
+        roots = [math.sqrt(c) for c in per_layer("costs", costs, len(partitions))]
         total = sum(d * root for d, root in zip(sensitivities, roots, strict=True))
         return [math.sqrt(d / root * total) for d, root in zip(sensitivities, roots, strict=True)]
 
 
 def allocated(allocation: Allocation, sensitivities: Sequence[float], partitions: Sequence[Partition]) -> list[float]:
-    """The scales of ``allocation``, checked: together they must not promise more than sensitivity 1."""
+    """The scales of ``allocation``, after a check that the joint sensitivity is at most 1."""
     scales = allocation(sensitivities, partitions)
     total = sum((d / s) ** 2 for d, s in zip(sensitivities, scales, strict=True))
     if not total <= 1.0 + 1e-9:

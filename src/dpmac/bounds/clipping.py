@@ -1,11 +1,11 @@
-"""Bounds: what one example may contribute to a release, at most.
+"""Bounds on what one example may contribute to a release.
 
 A release covers several partitions (the layers). A bound promises, for every example n and its shares P_1 .. P_K,
 
-    sum_i ||P_i(n)||^2 / scale_i^2  <=  1  (less a hair for rounding)                                (the promise)
+    sum_i ||P_i(n)||^2 / scale_i^2  <=  1  (minus a margin for rounding)                             (the promise)
 
-so the concatenation of all partitions, each divided by its scale, has sensitivity 1 when one row is blanked or
-filled in, and Gaussian noise of standard deviation ``noise_multiplier * scale_i`` on partition i is one Gaussian
+so the concatenation of all partitions, each divided by its scale, has sensitivity 1 under blanking or filling in
+one row, and Gaussian noise of standard deviation ``noise_multiplier * scale_i`` on partition i is one Gaussian
 mechanism of that multiplier. Every rule of the paper is a choice of scales: per-layer thresholds Theta_i take
 scale_i = sqrt(K) Theta_i (the paper's sqrt(MK)), a joint bound takes scale_i = kappa_i with no penalty for K.
 
@@ -29,19 +29,19 @@ from dpmac.privacy.parts import SLACK, Part, joint_norms
 
 
 class Bound(Protocol):
-    """Makes every example keep the promise, by a rule that looks at that example alone."""
+    """Makes every example keep the promise, by a rule that depends on that example only."""
 
     def promise(self, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-        """The partitions with their scales, in order; a bound that learns adds some of its own, under its own names.
+        """The partitions with their scales, in order; a bound that learns may add partitions under its own names.
 
-        Depends on public things only: shapes, proven sensitivities, thresholds learned from releases.
+        Depends on public information only: shapes, proven sensitivities, thresholds learned from releases.
         """
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
         """The parts, each example scaled so that it keeps the promise (and those of added partitions, if any)."""
 
     def learned(self, answer: Mapping[str, Tensor]) -> Bound:
-        """The bound to use next, given the release's answer, of which it takes what it added. Post-processing."""
+        """The bound for the next step, from the answer to the partitions that it added. Post-processing."""
 
 
 class Fixed:
@@ -52,25 +52,31 @@ class Fixed:
 
 
 def clip_factors(norms: Tensor, threshold: float) -> Tensor:
-    """min(1, threshold / norm) with the rounding slack taken off; 0 where the norm is not finite."""
+    """min(1, threshold / norm), reduced by the rounding slack; 0 if the norm is not finite."""
     allowed = (1.0 - SLACK) * threshold
     factors = torch.clamp(norms, min=1e-300).reciprocal_().mul_(allowed).clamp_(max=1.0)
-    # below 1e-300 a factor has lost its digits; an infinite norm gives 0, and one that is no number no factor
+    # below 1e-300 a factor has lost precision; an infinite norm gives 0, and NaN fails the comparison
     return torch.where(factors > 1e-300, factors, 0.0)
+
+
+def _length(value: float | tuple[float, ...]) -> int:
+    if isinstance(value, tuple):
+        return len(value)
+    return 1
 
 
 @dataclass(frozen=True)
 class PerLayerClip(Fixed):
     """The paper's rule: ||P_i(n)||_F <= threshold_i in every partition; by default scale_i = sqrt(K) threshold_i.
 
-    ``threshold`` is one number for all partitions or one for each; ``allocation`` shares the noise among them.
+    ``threshold`` is one number for all partitions or one for each; ``allocation`` divides the noise among them.
     """
 
     threshold: float | tuple[float, ...]
     allocation: Allocation = field(default_factory=EqualShares)
 
     def __post_init__(self) -> None:
-        per_layer("threshold", self.threshold, len(self.threshold) if isinstance(self.threshold, tuple) else 1)
+        per_layer("threshold", self.threshold, _length(self.threshold))
 
     def promise(self, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
         thresholds = per_layer("threshold", self.threshold, len(partitions))
@@ -85,8 +91,8 @@ class PerLayerClip(Fixed):
 class Normalise(Fixed):
     """Automatic clipping: P_i(n) / (||P_i(n)|| + gamma), so every share has norm below 1.
 
-    No threshold to tune, and layers whose slopes differ by orders of magnitude are heard alike. ``gamma`` > 0 keeps a
-    share that is nearly zero from being blown up to norm one.
+    There is no threshold to tune, and layers whose slopes differ by orders of magnitude have equal weight.
+    ``gamma`` > 0 prevents shares that are nearly zero from being scaled up to norm one.
     """
 
     gamma: float = 0.01
@@ -107,16 +113,16 @@ class Normalise(Fixed):
 
 @dataclass(frozen=True)
 class JointClip(Fixed):
-    """One factor for all partitions together: sum_i ||P_i(n)||^2 / kappa_i^2 <= 1; scale_i = kappa_i.
+    """One factor for all partitions: sum_i ||P_i(n)||^2 / kappa_i^2 <= 1; scale_i = kappa_i.
 
     With kappa_i = sqrt(K) Theta_i it has the same noise as :class:`PerLayerClip` at Theta_i and never clips more. An
-    example with any share that is not finite contributes nothing at all.
+    example with a share that is not finite contributes nothing at all.
     """
 
     kappa: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        per_layer("kappa", self.kappa, len(self.kappa) if isinstance(self.kappa, tuple) else 1)
+        per_layer("kappa", self.kappa, _length(self.kappa))
 
     def promise(self, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
         return promised(partitions, per_layer("kappa", self.kappa, len(partitions)))
@@ -131,8 +137,8 @@ class JointClip(Fixed):
 class Analytic(Fixed):
     """No clipping: the expansion's own proven sensitivities (see :mod:`dpmac.analytic`).
 
-    Needs an expansion that projects and states them, :class:`dpmac.analytic.Projected`. They follow the weights,
-    which are public, so the scales are new at every step. Were a proof wrong, the release's check would stop the run.
+    Needs an expansion that projects and states them, :class:`dpmac.analytic.Projected`. They depend on the weights,
+    which are public, so the scales change at every step. If a proof were wrong, the release's check would stop the run.
     """
 
     allocation: Allocation = field(default_factory=EqualShares)
@@ -142,7 +148,7 @@ class Analytic(Fixed):
         if len(known) != len(partitions):
             fix = "its expansion states no sensitivities: use Projected(radius), or a bound that clips"
             raise ArgumentError("bound", self, fix)
-        usable = [max(d, 1e-12) for d in known]  # exactly 0 where no unit is ever on
+        usable = [max(d, 1e-12) for d in known]  # exactly 0 if no unit is ever active
         return promised(partitions, allocated(self.allocation, usable, partitions))
 
     def apply(self, parts: Sequence[Part]) -> list[Part]:
@@ -151,7 +157,7 @@ class Analytic(Fixed):
 
 @dataclass(frozen=True)
 class Unbounded(Fixed):
-    """No bound at all: for training without privacy. A release refuses to put noise on it."""
+    """No bound: for training without privacy. A release with noise rejects it."""
 
     def promise(self, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
         return promised(partitions, [math.inf] * len(partitions))

@@ -1,4 +1,4 @@
-"""Every bound under a name."""
+"""All bounds by name."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ BOUNDS: dict[str, Bound] = {
     "analytic": Analytic(),
     "none": Unbounded(),
 }
-"""Every bound under a name, with its usual arguments. A new one is a file and a line here."""
+"""All bounds by name, with default arguments. A new bound is a file and a line here."""

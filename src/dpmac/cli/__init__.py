@@ -1,4 +1,4 @@
-"""The command ``dpmac``. This module imports nothing, so that an interruption is told in one line from the start."""
+"""The command ``dpmac``. It imports nothing, so that an interruption is reported in one line from the start."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def audit(
         float,
         typer.Option(help="The chance, at least, that no lower bound is above the truth, over all cases together."),
     ] = 0.99,
-    draws: Annotated[int | None, typer.Option(help="Releases of each case, in place of the usual number.")] = None,
+    draws: Annotated[int | None, typer.Option(help="Releases of each case, instead of the default number.")] = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes that share the cases; left out, one for each core.")
     ] = None,
@@ -66,12 +66,16 @@ def audit(
     from dpmac.audit import FULL, QUICK, Effort, chosen_cases
     from dpmac.audit import audit as audited
 
-    effort = FULL if full else QUICK
+    if full:
+        effort = FULL
+    else:
+        effort = QUICK
     if draws is not None:
         effort = Effort(f"{draws} draws", draws, max(10, min(draws // SHARE_OF_CANARIES, FULL.canaries)))
-    processes = (os.cpu_count() or 1) if workers is None else workers
+    if workers is None:
+        workers = os.cpu_count() or 1
     with _shown(len(chosen_cases(effort, only))) as told:
-        found = audited(effort, confidence=confidence, only=only, workers=processes, told=told)
+        found = audited(effort, confidence=confidence, only=only, workers=workers, told=told)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), allow_nan=False))
     else:
@@ -92,12 +96,17 @@ def _print(found: Audit, effort: Effort) -> None:
 
     looks = f"{len(found.findings)} looks, all bounds hold with a chance of {found.confidence}"
     deltas = ", ".join(f"{delta:g}" for delta in sorted({one.delta for one in found.findings}, reverse=True))
-    caption = f"{effort.draws:,} draws a case; {looks}; delta {deltas}{' of many canaries' if ', ' in deltas else ''}"
+    caption = f"{effort.draws:,} draws a case; {looks}; delta {deltas}"
+    if ", " in deltas:
+        caption += " of many canaries"
     table = Table(title="Claims, and what was proved", caption=caption)
-    for head in ("case", "epsilon claimed", "proved", "ratio", "reach"):
-        table.add_column(head, justify="left" if head == "case" else "right")
+    table.add_column("case")
+    for head in ("epsilon claimed", "proved", "ratio", "reach"):
+        table.add_column(head, justify="right")
     for name, one in found.cases().items():
-        style = "bold red" if one.exceeded else ""
+        style = ""
+        if one.exceeded:
+            style = "bold red"
         cells = (round_up(one.claimed_epsilon, 2), _down(one.epsilon), _down(one.ratio), _down(one.reach))
         table.add_row(name, *cells, style=style)
     Console().print(table)
@@ -108,7 +117,9 @@ def _print(found: Audit, effort: Effort) -> None:
 
 def _down(value: float) -> str:
     """Two decimals, never more than the truth."""
-    return "no bound" if math.isinf(value) else f"{math.floor(value * 100) / 100:.2f}"
+    if math.isinf(value):
+        return "no bound"
+    return f"{math.floor(value * 100) / 100:.2f}"
 
 
 @contextmanager

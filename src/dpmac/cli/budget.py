@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from dpmac.planning.plan import Plan
     from dpmac.privacy import Mechanism
 
-USUAL_EPSILON = 2.0  # an estimator's
-USUAL_DELTA = 1e-5  # of a run whose batch size was given
+DEFAULT_EPSILON = 2.0  # an estimator's
+DEFAULT_DELTA = 1e-5  # of a run whose batch size was given
 
 
 def budget(
@@ -84,19 +84,20 @@ def budget(
         if noise_multiplier is not None:
             fix = "give --batch-size too; an estimator takes a budget, --epsilon"
             raise ArgumentError("--noise-multiplier", noise_multiplier, fix)
-        usual, plan = _usual(n, epsilon, delta, regression, (steps, epochs), before)
-        answer = {**budget_of(plan), **_more(usual, plan)}
+        preview, plan = _default_plan(n, epsilon, delta, regression, (steps, epochs), before)
+        answer = {**budget_of(plan), **_more(preview, plan)}
     else:
-        chosen = USUAL_DELTA if delta is None else delta
-        usual, plan = None, _own(n, batch_size, (steps, epochs), epsilon, noise_multiplier, chosen, before)
+        if delta is None:
+            delta = DEFAULT_DELTA
+        preview, plan = None, _own_plan(n, batch_size, (steps, epochs), epsilon, noise_multiplier, delta, before)
         answer = budget_of(plan)
     if as_json:
         typer.echo(json.dumps(answer, allow_nan=False, default=str))
         return
-    _show(answer, usual)
+    _show(answer, preview)
 
 
-def _usual(
+def _default_plan(
     n: int,
     epsilon: float | None,
     delta: float | None,
@@ -109,24 +110,28 @@ def _usual(
     from dpmac.cli.defaults_preview import preview_defaults
     from dpmac.planning.plan import Plan
 
-    wanted = USUAL_EPSILON if epsilon is None else epsilon
-    number("epsilon", wanted, "give a number above 0 (0.5 to 8 is usual)", low=5e-324)
-    usual = preview_defaults(n, epsilon=wanted, delta=delta, regression=regression)
-    steps, epochs = (usual.schedule.steps, None) if length == (None, None) else length
-    releases = before if usual.after is None else (*before, usual.after)
+    if epsilon is None:
+        epsilon = DEFAULT_EPSILON
+    number("epsilon", epsilon, "give a number above 0 (0.5 to 8 is usual)", low=5e-324)
+    preview = preview_defaults(n, epsilon=epsilon, delta=delta, regression=regression)
+    steps, epochs = length
+    if steps is None and epochs is None:
+        steps = preview.schedule.steps
+    if preview.after is not None:
+        before = (*before, preview.after)
     plan = Plan.for_budget(
-        epsilon=wanted,
-        delta=usual.delta,
+        epsilon=epsilon,
+        delta=preview.delta,
         n=n,
-        batch_size=usual.schedule.batch_size,
+        batch_size=preview.schedule.batch_size,
         steps=steps,
         epochs=epochs,
-        before=releases,
+        before=before,
     )
-    return usual, plan
+    return preview, plan
 
 
-def _own(
+def _own_plan(
     n: int,
     batch_size: float,
     length: tuple[int | None, float | None],
@@ -162,24 +167,29 @@ def budget_of(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _more(usual: DefaultsPreview, plan: Plan) -> dict[str, Any]:
+def _more(preview: DefaultsPreview, plan: Plan) -> dict[str, Any]:
     """The JSON keys that an estimator's plan has beside those."""
+    after = None
+    if preview.after is not None:
+        after = {"label": preview.after.label, "share": preview.share}
     return {
         "batch_size": plan.batch_size,
-        "estimator": usual.estimator,
-        "defaults": usual.settings(plan),
-        "after": None if usual.after is None else {"label": usual.after.label, "share": usual.share},
+        "estimator": preview.estimator,
+        "defaults": preview.settings(plan),
+        "after": after,
     }
 
 
-def _show(answer: dict[str, Any], usual: DefaultsPreview | None) -> None:
+def _show(answer: dict[str, Any], preview: DefaultsPreview | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from dpmac.privacy.accounting import UNIT
     from dpmac.privacy.statement import not_less, round_up
 
-    title = "Privacy budget" if usual is None else f"What {usual.estimator} would do"
+    title = "Privacy budget"
+    if preview is not None:
+        title = f"What {preview.estimator} would do"
     table = Table(title=title, caption=f"Unit: {UNIT}", show_header=False)
     rows = [
         ("noise multiplier", round_up(answer["noise_multiplier"])),
@@ -189,23 +199,25 @@ def _show(answer: dict[str, Any], usual: DefaultsPreview | None) -> None:
         ("sampling rate q", f"{answer['sample_rate']:.6g}"),
         ("steps", f"{answer['steps']:,}"),
     ]
-    if usual is not None:
+    if preview is not None:
         rows.append(("batch size, expected", f"{answer['batch_size']:,.0f}"))
         rows += [(name.replace("_", " "), _text(value)) for name, value in answer["defaults"].items()]
-        rows.append(("after training", _after(usual)))
+        rows.append(("after training", _after(preview)))
     for name, value in rows:
         table.add_row(name, value)
     Console().print(table)
 
 
-def _after(usual: DefaultsPreview) -> str:
-    if usual.after is None:
+def _after(preview: DefaultsPreview) -> str:
+    if preview.after is None:
         return "nothing: too few rows for a calibration"
-    return f"{usual.after.label}, {usual.share:.0%} of the budget"
+    return f"{preview.after.label}, {preview.share:.0%} of the budget"
 
 
 def _text(value: Any) -> str:
     """Any setting for people: no units is a linear model."""
     if isinstance(value, tuple | list):
         return ", ".join(map(_text, value)) or "none: a linear model"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)

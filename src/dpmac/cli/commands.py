@@ -73,4 +73,4 @@ def options(
         bool, typer.Option("--version", help="Print dpmac's version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What can be said before a command."""
+    """Options that come before a command."""

@@ -42,14 +42,15 @@ def preview_defaults(n: int, *, epsilon: float, delta: float | None, regression:
     from dpmac.training.defaults import calibration_for, safe_delta, schedule_for
 
     integer("n", n, "give the number of training examples, at least 2", low=2)
-    chosen = safe_delta(n) if delta is None else delta
-    check_delta(chosen, n)
+    if delta is None:
+        delta = safe_delta(n)
+    check_delta(delta, n)
     schedule = schedule_for(n)
     if regression:
-        after = ResidualScale.for_share(RESIDUALS, epsilon, chosen).mechanism()
-        return DefaultsPreview("DPMACRegressor", True, schedule, chosen, RESIDUALS, after)
+        after = ResidualScale.for_share(RESIDUALS, epsilon, delta).mechanism()
+        return DefaultsPreview("DPMACRegressor", True, schedule, delta, RESIDUALS, after)
     found = calibration_for(n, epsilon)
     if found is None:
-        return DefaultsPreview("DPMACClassifier", False, schedule, chosen, 0.0, None)
-    after = Calibration.for_share(found[0], epsilon, chosen, found[1]).mechanism()
-    return DefaultsPreview("DPMACClassifier", False, schedule, chosen, found[0], after)
+        return DefaultsPreview("DPMACClassifier", False, schedule, delta, 0.0, None)
+    after = Calibration.for_share(found[0], epsilon, delta, found[1]).mechanism()
+    return DefaultsPreview("DPMACClassifier", False, schedule, delta, found[0], after)

@@ -40,7 +40,7 @@ def demo(
         float | None, typer.Option(help="Chance that the guarantee does not cover. Left out: safely below 1/n.")
     ] = None,
     epochs: Annotated[
-        float | None, typer.Option(help="Expected passes over the training rows. Left out: the usual number.")
+        float | None, typer.Option(help="Expected passes over the training rows. Left out: the default.")
     ] = None,
     seed: Annotated[
         int | None,
@@ -82,7 +82,10 @@ def demo(
     torch.set_num_threads(1)  # batches this small gain nothing from a second one, and lose much where cores are shared
     console = Console()
     settings = {"delta": delta, "epochs": epochs, "random_state": seed, "machine": Machine(progress=True)}
-    show = demo_people.show if data is Data.ADULT else demo_digits.show
+    if data is Data.ADULT:
+        show = demo_people.show
+    else:
+        show = demo_digits.show
     check_text("--out", str(out))
     with tried_folder(new_folder(out, "demo")):
         pass

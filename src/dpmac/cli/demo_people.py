@@ -115,7 +115,9 @@ def _compare(console: Console, private: DPMACClassifier, scores: list[Scores], b
     kinds = ("private (DP-MAC)", "same network, not private", "the base rate for everyone")
     spent = (round_up(private.privacy_.epsilon), "none", "none")
     for kind, epsilon, found in zip(kinds, spent, (*scores, base), strict=True):
-        error = "" if found is base else f"{found.reliability.error:.3f}"
+        error = ""
+        if found is not base:
+            error = f"{found.reliability.error:.3f}"
         table.add_row(kind, epsilon, f"{found.auroc:.3f}", f"{found.log_loss:.3f}", error)
     console.print(table)
 

@@ -1,6 +1,6 @@
 """How a command ends: one clear line and a code that a script can read, never a traceback.
 
-0: what was asked is done. 1: it failed: a damaged or edited file, no room left in a budget, a full disk. 2: the
+0: what was asked is done. 1: it failed: a damaged or edited file, not enough budget left, a full disk. 2: the
 arguments are wrong, or a file does not fit them; nothing was spent. 130: interrupted.
 """
 
@@ -19,12 +19,12 @@ import typer
 from dpmac.cli.text import flowing
 
 CODES = (
-    "Exit codes: 0 done; 1 what was asked failed (a damaged or edited file, no room left in a budget, a full disk); "
+    "Exit codes: 0 done; 1 what was asked failed (a damaged or edited file, not enough budget left, a full disk); "
     "2 wrong arguments, or a file that does not fit them: nothing was spent; 130 interrupted."
 )
 NOTHING_SPENT = 2  # the exit code that says so
 TRACEBACK = "DPMAC_TRACEBACK"  # in the environment: show where an error came from
-_NO_ROOM = ("total_epsilon",)  # arguments that are right by themselves, and fail by what a ledger holds
+_BY_THE_LEDGER = ("total_epsilon",)  # arguments that are right by themselves, and fail by what a ledger holds
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -37,11 +37,11 @@ class Failed(Exception):  # noqa: N818 - not an error of the code
 
 
 class Told(SystemExit):
-    """The end of a command that has said why."""
+    """The end of a command whose error has been printed already."""
 
 
 def told(error: BaseException) -> tuple[int, str] | None:
-    """The exit code and the line of an error that a user can do something about; None of any other."""
+    """The exit code and the message of an error that a user can act on; None for any other."""
     from dpmac.checks import ArgumentError
 
     if isinstance(error, Failed):
@@ -49,9 +49,14 @@ def told(error: BaseException) -> tuple[int, str] | None:
     if isinstance(error, KeyboardInterrupt):
         return 130, "interrupted"
     if isinstance(error, ArgumentError):
-        return 1 if error.name in _NO_ROOM else NOTHING_SPENT, str(error)
+        code = NOTHING_SPENT
+        if error.name in _BY_THE_LEDGER:
+            code = 1
+        return code, str(error)
     if isinstance(error, OSError) and error.strerror:
-        where = "" if error.filename is None else f"{error.filename}: "
+        where = ""
+        if error.filename is not None:
+            where = f"{error.filename}: "
         return 1, f"{where}{error.strerror}"
     if isinstance(error, ValueError | OSError | RuntimeError):
         return 1, str(error)
@@ -59,7 +64,7 @@ def told(error: BaseException) -> tuple[int, str] | None:
 
 
 def end(error: BaseException) -> NoReturn:
-    """Leave with the line and the code of an error; raise it if it is none of a user's."""
+    """Exit with the message and the code of an error; raise it if it is not one that a user can act on."""
     known = told(error)
     if known is None or (os.environ.get(TRACEBACK) and not isinstance(error, KeyboardInterrupt)):
         raise error
@@ -68,7 +73,7 @@ def end(error: BaseException) -> NoReturn:
 
 
 def clear(command: Command) -> Command:
-    """``command``, with its errors told in one line."""
+    """``command``, with its errors reported in one line each."""
 
     @functools.wraps(command)
     def told_in_one_line(*arguments: Any, **options: Any) -> Any:

@@ -56,7 +56,9 @@ def _show(run: Path, found: dict[str, Any], public: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    where = f"kept in {run / 'evaluation.json'}" if public else "kept nowhere"
+    where = "kept nowhere"
+    if public:
+        where = f"kept in {run / 'evaluation.json'}"
     table = Table(title=f"{run} on {found['rows']:,} rows of {found['file']}", caption=where, show_header=False)
     for name, value in found["scores"].items():
         table.add_row(name.replace("_", " "), f"{value:.4f}")

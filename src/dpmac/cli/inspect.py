@@ -44,7 +44,16 @@ def _finished(found: RunFolder) -> dict[str, Any]:
     from dpmac.privacy.sampling import ROW
 
     manifest, statement, schema, plan = found.manifest, found.statement(), found.schema(), found.plan()
-    evaluation, ledger = found.evaluation(), found.ledger()
+    evaluation, ledger = found.evaluation() or {}, found.ledger()
+    counted = "persons"
+    if ledger.unit == ROW:
+        counted = "rows"
+    n = steps = None
+    if plan is not None:  # a fit in closed form has none
+        n, steps = plan.n, plan.steps
+    target, columns = None, []
+    if schema is not None:
+        target, columns = schema.target, list(schema.features)
     return {
         "finished": True,
         "name": manifest["name"],
@@ -56,12 +65,12 @@ def _finished(found: RunFolder) -> dict[str, Any]:
         "delta": statement["delta"],
         "seeded": statement["seeded"],
         "unit": statement["unit"],
-        "rows" if ledger.unit == ROW else "persons": None if plan is None else plan.n,
-        "steps": None if plan is None else plan.steps,
-        "target": None if schema is None else schema.target,
-        "columns": [] if schema is None else list(schema.features),
+        counted: n,
+        "steps": steps,
+        "target": target,
+        "columns": columns,
         "releases": len(ledger),
-        "scores": None if evaluation is None else evaluation.get("scores"),
+        "scores": evaluation.get("scores"),
         "files": {path.name: path.stat().st_size for path in sorted(found.path.iterdir()) if path.is_file()},
     }
 
@@ -72,7 +81,10 @@ def _unfinished(run: Path) -> dict[str, Any]:
     from dpmac.privacy import Ledger
 
     job = Job.load(run)
-    ledger = Ledger.read(job.ledger) if Path(job.ledger).exists() else Ledger()
+    if Path(job.ledger).exists():
+        ledger = Ledger.read(job.ledger)
+    else:
+        ledger = Ledger()
     return {
         "finished": False,
         "name": job.name,
@@ -103,8 +115,10 @@ def _show(run: Path, answer: dict[str, Any]) -> None:
 
 
 def _score(score: Any) -> str:
-    """A number, or whatever else a hand has written there."""
-    return f"{score:.4f}" if isinstance(score, int | float) else str(score)
+    """A number with four decimals; anything else, which somebody has written there by hand, as it is."""
+    if isinstance(score, int | float):
+        return f"{score:.4f}"
+    return str(score)
 
 
 def _words(name: str, value: Any) -> str:
@@ -113,9 +127,15 @@ def _words(name: str, value: Any) -> str:
     if name in ("epsilon", "spent"):
         return round_up(value)
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        if value:
+            return "yes"
+        return "no"
     if isinstance(value, dict):
         return "\n".join(f"{key.replace('_', ' ')} {_score(score)}" for key, score in value.items())
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)

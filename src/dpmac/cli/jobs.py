@@ -39,7 +39,7 @@ class Job:
     the number of releases that the ledger held before the first step. ``written`` is when the file was written last
     (nanoseconds, by the disk's clock), so that another file in its place is noticed. No digest and no length of it is
     kept: those are functions of private rows, and whoever knows all rows but one could try them out. ``memory`` is in
-    MiB and ``scratch`` a folder or "none", of a table in files (:class:`dpmac.tables.Files`); None is as usual there.
+    MiB and ``scratch`` a folder or "none", of a table in files (:class:`dpmac.tables.Files`); None is the default.
     """
 
     file: str
@@ -70,8 +70,10 @@ class Job:
         """When a file was written last, or any file of a folder, or the folder; None if there is none."""
         where = Path(file)
         try:
-            below = where.rglob("*") if where.is_dir() else ()
-            return max(int(path.stat().st_mtime_ns) for path in (where, *below))
+            paths = [where]
+            if where.is_dir():
+                paths += where.rglob("*")
+            return max(int(path.stat().st_mtime_ns) for path in paths)
         except OSError:
             return None
 
@@ -80,14 +82,16 @@ class Job:
         from dpmac.checks import integer
         from dpmac.tables.stored import MEMORY, open_table
 
+        memory, progress = MEMORY, not quiet and "auto"
         if self.memory is not None:
-            integer("--memory", self.memory, "give the MiB that rows may take, a whole number from 1 on", low=1)
+            fix = "give the MiB that rows may take, a whole number from 1 on"
+            memory = integer("--memory", self.memory, fix, low=1) * MIB
         return open_table(
             self.file,
             schema,
-            memory=MEMORY if self.memory is None else self.memory * MIB,
+            memory=memory,
             scratch={None: "auto", "none": None}.get(self.scratch, self.scratch),
-            progress=False if quiet else "auto",
+            progress=progress,
         )
 
     def begin(self, folder: Path) -> None:
@@ -136,7 +140,9 @@ class Job:
     @property
     def unit(self) -> str:
         """What ``rows`` counts."""
-        return "rows" if self.groups is None else "persons"
+        if self.groups is None:
+            return "rows"
+        return "persons"
 
     def estimator(self, ledger: Ledger, checkpoint: Checkpoints | None, world: World | None = None) -> Any:
         """The estimator that the schema's target asks for: classifier, regressor, or autoencoder without one."""
@@ -159,6 +165,20 @@ class Job:
         )
 
 
+def absolute(path: Path | None) -> str | None:
+    """A path as a job keeps it: it holds in any working directory."""
+    if path is None:
+        return None
+    return str(path.absolute())
+
+
+def scratch_folder(given: str | None) -> Path | None:
+    """The folder that ``--scratch`` names; None if it was left out, or is "none"."""
+    if given in (None, "none"):
+        return None
+    return Path(given)
+
+
 def counted(table: Mapping[str, Sequence[Any]], groups: str | None) -> int:
     """The number of rows or, with ``groups``, of persons; a row that is nobody's is an error that names it."""
     from dpmac.privacy import Persons
@@ -168,4 +188,6 @@ def counted(table: Mapping[str, Sequence[Any]], groups: str | None) -> int:
 
     if groups is not None and isinstance(table, Files):
         return persons_in(table.batches([groups]), groups)
-    return rows_in(table) if groups is None else len(Persons.of(table[groups]))
+    if groups is None:
+        return rows_in(table)
+    return len(Persons.of(table[groups]))

@@ -47,7 +47,9 @@ def show(ledger: File, delta: Delta = 1e-5, as_json: AsJson = False) -> None:
     groups = groups_of(book.entries)
     total = book.epsilon(delta)
     if as_json:
-        finite = total if total < float("inf") else None
+        finite = None
+        if total < float("inf"):
+            finite = total
         answer: dict[str, Any] = {"data_set": book.data_set, "releases": len(book), "epsilon": finite, "delta": delta}
         answer |= {"unit": unit_in_words(book.unit), "seeded": book.seeded, "groups": [_plain(one) for one in groups]}
         typer.echo(json.dumps(answer, allow_nan=False))
@@ -74,7 +76,9 @@ def remaining(
     book = _read(ledger)
     spent, left = book.epsilon(delta), book.remaining(epsilon, delta)
     if as_json:
-        finite = spent if spent < float("inf") else None
+        finite = None
+        if spent < float("inf"):
+            finite = spent
         typer.echo(json.dumps({"total": epsilon, "delta": delta, "spent": finite, "remaining": left}, allow_nan=False))
     elif left > 0:
         down = int(left * 1e4) / 1e4  # what is left is rounded down, what is spent up
@@ -118,7 +122,9 @@ def verify(
         known = {"releases": len(book), "data_set": book.data_set, "digest": heads[-1]}
         typer.echo(json.dumps({"whole": True, **known}))
     else:
-        held = "" if against is None else f", and it holds all of {against}"
+        held = ""
+        if against is not None:
+            held = f", and it holds all of {against}"
         typer.echo(f"{ledger} is whole: {len(book):,} releases{held}\ndigest: {heads[-1]}")
 
 
@@ -134,7 +140,10 @@ def _check_against(path: Path, book: Ledger, heads: list[str], against: str) -> 
         if not any(head.startswith(against.lower()) for head in heads):
             raise Failed(f"{path}: no release has the digest {against}: it is an older copy, or another ledger")
         return
-    other = open_folder(against).ledger() if Path(against).is_dir() else _read(Path(against))
+    if Path(against).is_dir():
+        other = open_folder(against).ledger()
+    else:
+        other = _read(Path(against))
     theirs = [published(entry) for entry in other.entries]
     if [published(entry) for entry in book.entries[: len(theirs)]] != theirs:
         held = f"it has {len(book):,} releases, and {against} {len(theirs):,}"
@@ -163,7 +172,10 @@ def _show(path: Path, book: Ledger, groups: list[Group], total: float, delta: fl
 
     from dpmac.privacy.statement import not_less, noun, round_up
 
-    title = f"{path}: {book.data_set}" if book.data_set else str(path)
+    if book.data_set:
+        title = f"{path}: {book.data_set}"
+    else:
+        title = str(path)
     spent = (
         f"All {len(book):,} together: epsilon {round_up(total)} at delta {not_less(delta)}, for one {noun(book.unit)}"
     )

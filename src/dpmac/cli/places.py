@@ -21,7 +21,7 @@ from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB
 from dpmac.files import created, part_of, whole_file, write_new
 
-ROOM = 32 * 2**20  # bytes that must be free where a model or a ledger is to be written
+FREE_SPACE = 32 * 2**20  # bytes that must be free where a model or a ledger is to be written
 TRIAL = b"." * 4096  # what is written to try a place
 LONGEST = 1000  # characters of a name or a purpose: it is written with every release
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -105,14 +105,16 @@ def check_ledger(ledger: Path) -> None:
 
 
 def check_file(option: str, path: Path) -> None:
-    """Can something be made at ``path``, and is there room for it?"""
+    """Can something be made at ``path``, and is there space for it?"""
     above = _above(path)
     with _told(option, path):
         with tempfile.TemporaryFile(dir=above) as handle:
             handle.write(TRIAL)
         free = shutil.disk_usage(above).free
-    if free < ROOM:
-        raise Failed(f"{option} {path}: {free / 2**20:.0f} MB are free in {above}, {ROOM / 2**20:.0f} MB are needed")
+    if free < FREE_SPACE:
+        raise Failed(
+            f"{option} {path}: {free / 2**20:.0f} MB are free in {above}, {FREE_SPACE / 2**20:.0f} MB are needed"
+        )
 
 
 def check_again(folder: Path, ledger: Path, scratch: Path | None) -> None:
@@ -157,7 +159,9 @@ def tried_folder(folder: Path) -> Iterator[None]:
 def _check_new(folder: Path) -> None:
     if os.path.lexists(folder):
         stopped = (folder / JOB).exists() and not (folder / "dpmac.json").exists()
-        there = f"an interrupted run is there: go on with it by  dpmac resume {folder}, or" if stopped else "it exists:"
+        there = "it exists:"
+        if stopped:
+            there = f"an interrupted run is there: resume it with  dpmac resume {folder}, or"
         raise ArgumentError("--out", str(folder), f"{there} give a folder that is not there yet")
     if ".." in folder.parts and not os.path.isdir(folder.parent):
         raise ArgumentError("--out", str(folder), "with .. in it, the folders before must be there: write it without")
@@ -174,7 +178,10 @@ def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]
         if rows is not None and os.path.isdir(rows) and _lies_in(path, rows):
             fix = f"it lies in {rows}, the folder of the rows, which must stay as it is: give a path outside"
             raise ArgumentError(option, str(path), fix)
-        written = [path, guard_file_of(path)] if option == "--ledger" else [path]
+        if option == "--ledger":
+            written = [path, guard_file_of(path)]
+        else:
+            written = [path]
         for other, read in inputs.items():
             if any(_same(one, read) for one in written):
                 fix = f"it would be written over {other} {read}: give another path"
@@ -249,7 +256,7 @@ def _remove_empty(folders: list[Path]) -> None:
 
 @contextmanager
 def _told(option: str, path: Path) -> Iterator[None]:
-    """What the system says against a path, in our words: a full disk may have room later, all else is a bad path."""
+    """The error for a path that the system refuses: a full disk may have space later, all else is a bad path."""
     try:
         yield
     except OSError as error:

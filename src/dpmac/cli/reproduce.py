@@ -1,4 +1,4 @@
-"""``dpmac reproduce``: a door to the package ``reproduction`` of a clone, which is not a part of the installed one."""
+"""``dpmac reproduce``: runs the package ``reproduction`` of a clone, which is not a part of the installed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dpmac resume``: go on with a training that was interrupted."""
+"""``dpmac resume``: resume a training that was interrupted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def resume(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
-    """Go on with a training that was interrupted, from its last checkpoint, with the same file, settings and ledger.
+    """Resume a training that was interrupted, from its last checkpoint, with the same file, settings and ledger.
 
     It costs what the uninterrupted training would have cost; with [bold]--seed[/bold] the model is the same, bit for
     bit. After Ctrl-C no step is lost. After a crash or a kill those since the last checkpoint are paid for and lost,
@@ -45,28 +45,28 @@ def resume(
 
       dpmac resume runs/first
     """
-    from dpmac.cli.jobs import JOB
+    from dpmac.cli.jobs import JOB, scratch_folder
     from dpmac.cli.places import check_again
     from dpmac.cli.several import check_same, leads_here, said_once, several
     from dpmac.cli.train import public_rows, tell
     from dpmac.cli.training import follow, tidy, train
     from dpmac.saving import open_folder
-    from dpmac.training.exclusive import alone_with
+    from dpmac.training.exclusive import exclusive_access
 
     if (run / "dpmac.json").exists():
         if (run / JOB).exists() and leads_here():  # it was killed when the model was safe, before it had tidied up
             open_folder(run)
-            with alone_with(run, "run"):
+            with exclusive_access(run, "run"):
                 tidy(run)
         if leads_here():
-            typer.echo(f"{run} is finished: there is nothing to go on with", err=True)
+            typer.echo(f"{run} is finished: there is nothing to resume", err=True)
         return
     with several() as world:
         with said_once(world):
             job, table = _opened(run, same_rows, quiet or as_json or not world.leads)
             _check_spent(run, job, again)
             if world.leads:  # who writes
-                check_again(run, Path(job.ledger), None if job.scratch in (None, "none") else Path(job.scratch))
+                check_again(run, Path(job.ledger), scratch_folder(job.scratch))
             public = public_rows(job)
         check_same(world, job.file)
         if not world.leads:
@@ -103,7 +103,9 @@ def _check_spent(run: Path, job: Job, again: bool) -> None:
     from dpmac.privacy import Ledger
 
     ledger = Path(job.ledger)
-    spent = len(Ledger.read(ledger)) - job.before if ledger.exists() else 0
+    spent = 0
+    if ledger.exists():
+        spent = len(Ledger.read(ledger)) - job.before
     if spent < 0 or (not ledger.exists() and job.before):
         raise Failed(
             f"{ledger}: it held {job.before} releases when the training began, and does not now: bring it back"

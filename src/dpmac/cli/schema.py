@@ -104,7 +104,9 @@ def check(
         if wrong:
             raise Failed(f"{file}: {len(wrong)} columns cannot be read:\n" + "\n".join(f"  {w}" for w in wrong), code=2)
     kind = {"classification": "a classifier", "regression": "a regressor", None: "an autoencoder"}[found.task]
-    fits = "" if file is None else f", and {file} fits it"
+    fits = ""
+    if file is not None:
+        fits = f", and {file} fits it"
     typer.echo(f"{schema} is whole{fits}: {len(found.features)} columns; dpmac train will make {kind}")
 
 
@@ -146,10 +148,16 @@ def estimate(
     check_estimate(file, ledger, out)
     table = open_table(file)
     need_columns(file, table, needed := [*open_, *filter(None, [groups])])
-    chosen = safe_delta(max(counted(table, groups), 2)) if delta is None else delta
+    if delta is None:
+        chosen = safe_delta(max(counted(table, groups), 2))
+    else:
+        chosen = delta
     book = Ledger.at(ledger, data_set)
     with book.noting(purpose="ranges of columns", model=""):
-        cells: Any = table.only(needed) if isinstance(table, Files) else {name: table[name] for name in needed}
+        if isinstance(table, Files):
+            cells: Any = table.only(needed)
+        else:
+            cells = {name: table[name] for name in needed}
         source = noise_source(seed)
         how: Any = {"ledger": book, "source": source, "groups": groups, "estimated": open_}
         found, about = estimated_columns(cells, epsilon, chosen, {}, **how)
@@ -182,13 +190,17 @@ def _open_ranges(path: Path, raw: Any) -> dict[str, ColumnKind]:
     from dpmac.tables.kinds import KINDS
     from dpmac.tables.schema import unfinished
 
-    columns = raw.get("columns") if isinstance(raw, dict) else None
+    columns = None
+    if isinstance(raw, dict):
+        columns = raw.get("columns")
     if not isinstance(columns, dict):
         raise ArgumentError("--schema", str(path), "it has no columns: make a template with  dpmac schema init")
     found = {}
     for name in unfinished(raw):
         kind = KINDS.get(str(columns[name].get("kind")))
-        reader = None if kind is None else kind.unbounded(columns[name])
+        reader = None
+        if kind is not None:
+            reader = kind.unbounded(columns[name])
         if reader is not None:
             found[name] = reader
     if not found:

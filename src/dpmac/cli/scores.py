@@ -28,12 +28,17 @@ def schema_of(estimator: Any, run: str | Path) -> Schema:
     if schema is None:
         fix = "this model was trained on arrays without columns' names, not on a table: use it from Python, dpmac.load"
         raise ArgumentError("run", str(run), fix)
-    return schema if isinstance(schema, Schema) else Schema.from_dict(schema)
+    if isinstance(schema, Schema):
+        return schema
+    return Schema.from_dict(schema)
 
 
 def check_scored(schema: Schema, table: Any, file: str) -> None:
     """Raise unless a model of ``schema`` can be scored on a table: every cell of a feature and every label is read."""
-    need_columns(file, table, schema.columns if schema.target is not None else schema.features)
+    if schema.target is None:
+        need_columns(file, table, schema.features)
+    else:
+        need_columns(file, table, schema.columns)
     if rows_in(table) < 1:
         raise ArgumentError("file", file, "it has no rows")
     TableEncoder(schema).codes(table)
@@ -77,14 +82,20 @@ def _classified(estimator: Any, schema: Schema, table: Any) -> dict[str, Any]:
     right = p.argmax(axis=1) == codes
     scores = {"accuracy": float(right.mean()), "log_loss": float(-np.log(sure).mean())}
     if len(names) == 2:
-        positive = names[1] if schema.positive is None else schema.positive
+        if schema.positive is None:
+            positive = names[1]
+        else:
+            positive = schema.positive
         place = names.index(positive)
         happened, said = codes == place, p[:, place]
     else:
         positive, happened, said = "the likeliest class", right, p.max(axis=1)
     if len(set(codes.tolist())) == len(names):  # a curve needs rows of every class
-        several = {} if len(names) == 2 else {"multi_class": "ovr", "labels": range(len(names))}
-        scores["auroc"] = float(roc_auc_score(*((codes, p) if several else (happened, said)), **several))
+        if len(names) == 2:
+            area = roc_auc_score(happened, said)
+        else:
+            area = roc_auc_score(codes, p, multi_class="ovr", labels=range(len(names)))
+        scores["auroc"] = float(area)
     seen = reliability(happened, said.clip(0, 1))
     scores["calibration_error"] = seen.error
     return {"scores": scores, "positive": positive, "reliability": [asdict(b) for b in seen.bins]}
@@ -126,7 +137,9 @@ def _regressed(estimator: Any, schema: Schema, table: Any) -> dict[str, float]:
         spread = float(np.mean((truth - truth.mean()) ** 2))
         squared = float(np.mean(missed**2))
     scores = {"rmse": squared**0.5, "mean_absolute_error": float(np.mean(np.abs(missed)))}
-    return scores | ({"r2": 1.0 - squared / spread} if spread > 0 else {})
+    if spread > 0:
+        scores["r2"] = 1.0 - squared / spread
+    return scores
 
 
 def _numbers(schema: Schema, table: Any) -> Array:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def leads_here() -> bool:
-    """Whether this process speaks, before any has talked to another."""
+    """Whether this process is the one that prints; known before any has communicated with another."""
     return int(os.environ.get("RANK", 0)) == 0
 
 
@@ -55,9 +55,10 @@ def several() -> Iterator[World]:
 
 @contextmanager
 def said_once(world: World) -> Iterator[None]:
-    """Around what every process looks at by itself: if it fails, all end here, and what all say the first one says.
+    """Around checks that every process makes by itself: if any fails, all processes end here.
 
-    An error of the first process alone, which tries the paths, is told by it, and all end with its code.
+    An error that all of them have is printed by the first one alone. An error of the first process only, which tries
+    the paths, is printed by it, and all end with its code.
     """
     failed: Exception | None = None
     try:
@@ -65,15 +66,21 @@ def said_once(world: World) -> Iterator[None]:
     except Exception as error:
         failed = error
     if world.size > 1:
-        code = None if failed is None else (told(failed) or (1, ""))[0]
-        said = "" if failed is None else hashlib.sha256(ascii(str(failed)).encode()).hexdigest()
+        code, said = None, ""
+        if failed is not None:
+            code = (told(failed) or (1, ""))[0]
+            said = hashlib.sha256(ascii(str(failed)).encode()).hexdigest()
         heard = world.everyone([said, code])
         if failed is not None and not world.leads and heard[0] == heard[world.rank]:
             raise Told(code) from failed
         if failed is None and any(said for said, _ in heard):
             other = next(rank for rank, (said, _) in enumerate(heard) if said)
-            code = 1 if heard[0][1] is None else heard[0][1]
-            raise Failed(f"process {other} could not begin: see its error") if world.leads else Told(code)
+            if world.leads:
+                raise Failed(f"process {other} could not begin: see its error")
+            code = heard[0][1]
+            if code is None:  # the first process has not failed itself
+                code = 1
+            raise Told(code)
     if failed is not None:
         raise failed
 
@@ -87,7 +94,10 @@ def rows_of(world: World, table: Any, job: Job) -> Any:
     stored = isinstance(table, Files)
     if job.groups is None and stored:
         return table.part(world.rank, world.size)
-    columns = {name: table[name] for name in ((*job.schema["columns"], job.groups) if stored else table)}
+    names = table
+    if stored:
+        names = (*job.schema["columns"], job.groups)
+    columns = {name: table[name] for name in names}
     if job.groups is None:
         n = len(next(iter(columns.values())))
         mine: Sequence[int] = range(n * world.rank // world.size, n * (world.rank + 1) // world.size)
@@ -106,7 +116,10 @@ def check_same(world: World, file: str) -> None:
     if world.size == 1:
         return
     path = Path(file)
-    files = parquet_files(path) if path.is_dir() else [path]
+    if path.is_dir():
+        files = parquet_files(path)
+    else:
+        files = [path]
     seen = [(one.relative_to(path.parent).as_posix(), one.stat().st_size) for one in files]
     heard = world.everyone(hashlib.sha256(repr(seen).encode()).hexdigest())
     other = next((rank for rank, one in enumerate(heard) if one != heard[0]), None)

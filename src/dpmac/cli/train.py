@@ -49,10 +49,10 @@ def train(
     public_test: Annotated[
         Path | None, typer.Option(help="Rows that are public, to score the model on; kept beside it.", metavar="FILE")
     ] = None,
-    epochs: Annotated[float | None, typer.Option(help="Expected passes over the rows. Left out: as usual.")] = None,
-    batch_size: Annotated[float | None, typer.Option(help="Expected size of a batch. Left out: as usual.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Expected passes over the rows. Left out: the default.")] = None,
+    batch_size: Annotated[float | None, typer.Option(help="Expected size of a batch. Left out: the default.")] = None,
     hidden: Annotated[
-        str | None, typer.Option(help="Units of the hidden layers, 64,32; or none. Left out: as usual.")
+        str | None, typer.Option(help="Units of the hidden layers, 64,32; or none. Left out: the default.")
     ] = None,
     seed: Annotated[
         int | None,
@@ -97,7 +97,7 @@ def train(
 
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
     """  # noqa: E501
-    from dpmac.cli.jobs import Job, counted
+    from dpmac.cli.jobs import Job, absolute, counted, scratch_folder
     from dpmac.cli.places import check_places
     from dpmac.cli.several import check_same, said_once, several
     from dpmac.tables import Schema
@@ -112,12 +112,12 @@ def train(
             layers = _units(hidden)
             if world.leads:  # who writes
                 inputs = {"file": file, "--schema": schema, "--public-test": public_test}
-                check_places(out, ledger, inputs, None if scratch in (None, "none") else Path(scratch))
+                check_places(out, ledger, inputs, scratch_folder(scratch))
             written = Job.written_at(file)  # before it is read: a change in between is then noticed, too
             job = Job(
                 file=str(file.absolute()),
                 schema=chosen.to_dict(),
-                ledger="" if ledger is None else str(ledger.absolute()),
+                ledger=absolute(ledger) or "",
                 epsilon=epsilon,
                 delta=delta,
                 total_epsilon=total_epsilon,
@@ -129,12 +129,12 @@ def train(
                 name=name or out.name,
                 purpose=purpose,
                 data_set=data_set,
-                public_test=None if public_test is None else str(public_test.absolute()),
+                public_test=absolute(public_test),
                 groups=groups,
                 max_rows=max_rows,
                 written=written,
                 memory=memory,
-                scratch=scratch if scratch in (None, "none") else str(Path(scratch).absolute()),
+                scratch=absolute(scratch_folder(scratch)) or scratch,
             )
             table = job.table(chosen, quiet=quiet or as_json or not world.leads)
             need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
@@ -155,7 +155,8 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
         _check_numbers(job)
         check_kept(job)
         public = public_rows(job)
-        job = job if shared else replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
+        if not shared:
+            job = replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
     if not world.leads:
         follow(job, folder, table, public, world)
         return
@@ -177,7 +178,9 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
 
 def _introduce(job: Job, shared: bool) -> None:
     kind = {"classification": "a classifier", "regression": "a regressor"}.get(str(job.schema.get("task")))
-    target = f" of {job.schema['target']}" if kind else ""
+    target = ""
+    if kind:
+        target = f" of {job.schema['target']}"
     typer.echo(f"training {kind or 'an autoencoder'}{target} on {job.rows:,} {job.unit}, epsilon {job.epsilon:g}")
     if not shared:
         typer.echo("no --ledger was given: the run keeps its own, which knows of nothing else from these rows")
@@ -187,13 +190,19 @@ def tell(job: Job, done: Trained, seconds: float, *, as_json: bool) -> None:
     """What was made: for people on standard output, or for a script as JSON."""
     privacy = done.estimator.privacy_
     epsilon, scores = privacy.epsilon, (done.evaluation or {}).get("scores")
-    ledger = Path(job.ledger) if Path(job.ledger).exists() else done.folder / "ledger.jsonl"
+    if Path(job.ledger).exists():
+        ledger = Path(job.ledger)
+    else:
+        ledger = done.folder / "ledger.jsonl"
+    finite = None  # JSON has no infinity
+    if epsilon < float("inf"):
+        finite = epsilon
     if as_json:
         answer = {
             "run": str(done.folder),
             "estimator": type(done.estimator).__name__,
             job.unit: job.rows,
-            "epsilon": epsilon if epsilon < float("inf") else None,
+            "epsilon": finite,
             "delta": privacy.delta,
             "seeded": privacy.ledger.seeded,
             "ledger": str(ledger),

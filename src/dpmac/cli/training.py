@@ -36,14 +36,14 @@ def train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, world
 
     If nothing was spent when it ends, nothing is left behind; else a line says what was spent, and how to go on.
     """
-    from dpmac.training.exclusive import alone_with
+    from dpmac.training.exclusive import exclusive_access
 
-    with alone_with(folder, "run"):
+    with exclusive_access(folder, "run"):
         return _train(job, folder, table, public, quiet=quiet, world=world)
 
 
 def follow(job: Job, folder: Path, table: Any, public: Any, world: World) -> None:
-    """The training in a process that does not lead: with its own rows, and nothing to write or to say."""
+    """The training in a process that does not lead: it has its own rows, and writes and prints nothing."""
     from dpmac.privacy import Ledger
     from dpmac.training.checkpoint import Checkpoints
 
@@ -160,7 +160,7 @@ def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, fresh: bool
     spent = ledger.epsilon(delta_of(job))
     sys.stderr.write(
         f"dpmac: stopped after {len(ledger) - job.before:,} releases; the ledger {job.ledger} holds epsilon "
-        f"{round_up(spent)} at delta {not_less(delta_of(job))} in all\ndpmac: go on with  dpmac resume {folder}\n"
+        f"{round_up(spent)} at delta {not_less(delta_of(job))} in all\ndpmac: resume it with  dpmac resume {folder}\n"
     )
     return True
 
@@ -192,13 +192,18 @@ def _interrupts_between_steps(may_stop: Callable[[], bool]) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN if sys.exc_info()[0] is KeyboardInterrupt else before)
+        if sys.exc_info()[0] is KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        else:
+            signal.signal(signal.SIGINT, before)
 
 
 def delta_of(job: Job) -> float:
     from dpmac.training.defaults import safe_delta
 
-    return safe_delta(job.rows) if job.delta is None else job.delta
+    if job.delta is None:
+        return safe_delta(job.rows)
+    return job.delta
 
 
 def steps_of(job: Job) -> int:
@@ -206,7 +211,7 @@ def steps_of(job: Job) -> int:
     from dpmac.planning.plan import steps_for
     from dpmac.training.defaults import schedule_for
 
-    usual = schedule_for(job.rows)
+    schedule = schedule_for(job.rows)
     if job.epochs is None:
-        return usual.steps
-    return steps_for(job.rows, job.batch_size or usual.batch_size, None, job.epochs)
+        return schedule.steps
+    return steps_for(job.rows, job.batch_size or schedule.batch_size, None, job.epochs)

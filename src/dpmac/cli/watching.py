@@ -60,10 +60,12 @@ class Watch:
     def epsilon(self, done: int) -> float | None:
         """At most this was spent after ``done`` steps, by the whole ledger; None before it is known."""
         place = bisect_left(self._curve, (done, 0.0))
-        return self._curve[place][1] if place < len(self._curve) else None
+        if place < len(self._curve):
+            return self._curve[place][1]
+        return None
 
     def words(self) -> dict[str, Any] | None:
-        """What to show now; None before two looks at steps that were made."""
+        """What to show now; None until steps have been counted twice, which gives a speed."""
         done, now = self.done(), time.monotonic()
         if done == 0:
             return None
@@ -74,13 +76,15 @@ class Watch:
         speed = (done - first) / max(now - since, 1e-9)
         from dpmac.privacy.statement import round_up
 
-        spent = None if done == self.total else self.epsilon(done)  # then something else may be released, and count
-        return {
-            "done": done,
-            "spent": "" if spent is None else f"epsilon at most {round_up(spent, 3)}",
-            "speed": f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s",
-            "left": _clock((self.total - done) / speed) if speed > 0 else "",
-        }
+        seen = {"done": done, "spent": "", "speed": f"{speed:.2g} steps/s", "left": ""}
+        spent = self.epsilon(done)
+        if spent is not None and done != self.total:  # after the last step something else may be released, and count
+            seen["spent"] = f"epsilon at most {round_up(spent, 3)}"
+        if speed >= 10:
+            seen["speed"] = f"{speed:,.0f} steps/s"
+        if speed > 0:
+            seen["left"] = _clock((self.total - done) / speed)
+        return seen
 
 
 @contextmanager
@@ -90,7 +94,10 @@ def shown(watch: Watch | None) -> Iterator[None]:
         yield
         return
     over = threading.Event()
-    draw = _bar if sys.stderr.isatty() else _lines
+    if sys.stderr.isatty():
+        draw = _bar
+    else:
+        draw = _lines
     beside = threading.Thread(target=draw, args=(watch, over), name="progress", daemon=True)
     beside.start()
     try:
@@ -128,7 +135,9 @@ def _bar(watch: Watch, over: threading.Event) -> None:
             watch.price()
             seen = watch.words()
             if seen is not None:
-                left = f"{seen['left']} left" if seen["left"] else ""
+                left = ""
+                if seen["left"]:
+                    left = f"{seen['left']} left"
                 bar.update(task, completed=seen["done"], spent=seen["spent"], speed=seen["speed"], left=left)
 
 
@@ -136,6 +145,6 @@ def _clock(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    return (
-        f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    )
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

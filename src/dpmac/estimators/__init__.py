@@ -1,4 +1,4 @@
-"""The scikit-learn feature map: thin estimators over the trainer."""
+"""The scikit-learn interface: thin estimators over the trainer."""
 
 from dpmac.checks import PrivacyWarning
 from dpmac.estimators.autoencoder import DPMACAutoencoder

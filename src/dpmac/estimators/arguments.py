@@ -58,7 +58,7 @@ class Arguments(OldNames):
         that it holds. Any number of fits may share one. ``total_epsilon`` refuses a fit that would exceed it.
     random_state : a number makes the run repeatable, and *not private* against anyone who knows it; None is private.
     machine : a :class:`dpmac.Machine`: device, threads, memory, checkpoint, progress bar. It does not affect privacy.
-        None is ``Machine()``: the CPU, with the usual limits.
+        None is ``Machine()``: the CPU, with the default limits.
     """
 
     epsilon: float = 2.0
@@ -76,7 +76,9 @@ class Arguments(OldNames):
         """What ``machine`` stands for."""
         if not isinstance(self.machine, Machine | None):
             raise ArgumentError("machine", self.machine, "give a dpmac.Machine, or None")
-        return Machine() if self.machine is None else self.machine
+        if self.machine is None:
+            return Machine()
+        return self.machine
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments by name; ``deep`` adds those of the machine, as ``machine__device``, if one was given."""

@@ -1,4 +1,4 @@
-"""Arrays by scikit-learn's own checks, with what NumPy, pandas or torch throw in their midst told in our words."""
+"""Arrays by scikit-learn's own checks; errors that NumPy, pandas or torch raise in between become our own."""
 
 from __future__ import annotations
 
@@ -40,4 +40,6 @@ def _read_as_numbers(X: Any) -> Iterator[None]:
 
 def _plain(X: Any) -> Any:
     """A tensor that is part of a graph gives no array; its numbers do."""
-    return X.detach() if isinstance(X, Tensor) else X
+    if isinstance(X, Tensor):
+        return X.detach()
+    return X

@@ -16,7 +16,7 @@ from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.coder import ENDLESS, MEAN, Coder, Shares
-from dpmac.estimators.rows import Given
+from dpmac.estimators.given import Given
 from dpmac.methods import ClosedForm, ClosedFormAutoencoder, DPMean
 from dpmac.methods.closed_form import LENGTH
 from dpmac.nets import LOSSES, Dense, Network
@@ -25,7 +25,9 @@ from dpmac.randomness import NoiseSource
 from dpmac.training.defaults import Defaults
 
 METHODS = ("auto", "closed-form", "gradient")
-HEARD = 600.0  # n epsilon for each input, from which on a network learns better codes than the closed form's
+ENOUGH_FOR_A_NETWORK = (
+    600.0  # n epsilon for each input, from which on a network learns better codes than the closed form's
+)
 FEATURES = 400  # hidden units of the closed form's decoder
 HIDDEN = 64  # units of the network's layers on either side of the code
 GRADIENT: dict[str, Any] = {"learning_rate": 0.01, "threshold": 1.0}
@@ -51,7 +53,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
     ----------
     code_size : numbers of a code; None takes 8, or as many as there are inputs.
     method : "closed-form"; "gradient", a network (inputs, *hidden_layer_sizes, code, *reversed, inputs) whose code is
-        linear, trained as the other estimators are; or "auto": a network from n epsilon = HEARD for each input on, and
+        linear, trained as the other estimators are; or "auto": a network from n epsilon = 600 for each input on, and
         the closed form below, which is the better one of the two on real tables (benchmarks/autoencoders.py).
     share : of the closed form's budget beside the mean's, for the linear code; 1 keeps a linear decoder.
     others : those of :class:`~dpmac.estimators.arguments.TrainingArguments`; what concerns a training, also
@@ -78,7 +80,10 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`.
         """
         files = self._files(X)
-        given = self._checked_rows(X, groups) if files is None else self._from_files(files, groups)[0]
+        if files is None:
+            given = self._checked_rows(X, groups)
+        else:
+            given = self._from_files(files, groups)[0]
         if self.method not in METHODS:
             raise ArgumentError("method", self.method, "choose 'auto', 'closed-form' or 'gradient'")
         fix = "give the part of the budget for the linear code, above 0 and at most 1"
@@ -87,7 +92,9 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         self.code_size_ = self._kept("code_size", self.code_size, width)
         self.method_ = self.method
         if self.method == "auto":
-            self.method_ = "gradient" if given.n * self.epsilon >= HEARD * width else "closed-form"
+            self.method_ = "closed-form"
+            if given.n * self.epsilon >= ENOUGH_FOR_A_NETWORK * width:
+                self.method_ = "gradient"
         if self.method_ == "gradient":
             self._train(given, None, LOSSES["squared"])
             self.autoencoder_: ClosedFormAutoencoder | None = None
@@ -99,14 +106,20 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
     # --- in closed form -----------------------------------------------------------------------------------------------
 
     def _solve(self, given: Given, width: int) -> ClosedFormAutoencoder:
-        share = 1.0 if self.code_size_ == width else float(self.share)  # a whole code leaves nothing to a decoder
+        share = float(self.share)
+        if self.code_size_ == width:  # a whole code leaves nothing to a decoder
+            share = 1.0
         rest = 1.0 - MEAN
         parts = (("mean", MEAN), ("DP-PCA", rest * share), ("output layer", rest * (1.0 - share)))
-        shares: Shares = parts if share < 1.0 else parts[:2]
+        shares: Shares = parts
+        if share == 1.0:
+            shares = parts[:2]
 
         def make(table: PrivateRows, sigma: float, source: NoiseSource, ledger: Ledger) -> ClosedFormAutoencoder:
             middle = DPMean(sigma / math.sqrt(MEAN), radius=self._reach(width)).fit(table, source, ledger)
-            noise = 0.0 if share == 1.0 else sigma / math.sqrt(parts[2][1])
+            noise = 0.0
+            if share < 1.0:
+                noise = sigma / math.sqrt(parts[2][1])
             choices = ClosedForm(
                 feature_map=middle.feature_map(),
                 share=share,
@@ -126,19 +139,25 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
 
     # --- by gradients -------------------------------------------------------------------------------------------------
 
-    def _usual(self, own: Plan) -> Defaults:
-        """What suits as many targets as there are inputs: steps that reach far, and a threshold that lets them."""
-        asked = self._hidden()
-        return replace(super()._usual(own), hidden=(HIDDEN,) if asked is None else asked, **GRADIENT)
+    def _defaults(self, own: Plan) -> Defaults:
+        """The defaults of a network with as many targets as inputs: a larger learning rate and threshold."""
+        hidden = self._hidden()
+        if hidden is None:
+            hidden = (HIDDEN,)
+        return replace(super()._defaults(own), hidden=hidden, **GRADIENT)
 
-    def _network(self, inputs: int, outputs: int, usual: Defaults, source: NoiseSource) -> Network:
-        hidden = usual.hidden
-        act = usual.activation if self.activation is None else self.activation
+    def _network(self, inputs: int, outputs: int, defaults: Defaults, source: NoiseSource) -> Network:
+        hidden = defaults.hidden
+        act = self.activation
+        if act is None:
+            act = defaults.activation
         sizes = [inputs, *hidden, self.code_size_, *reversed(hidden), outputs]
         stack: list[Any] = []
         for place, (before, after) in enumerate(pairwise(sizes)):
             linear = place in (len(hidden), 2 * len(hidden) + 1)  # the code, so that nothing of it is cut off; the end
-            stack += [Dense(before, after)] if linear else [Dense(before, after), act]
+            stack.append(Dense(before, after))
+            if not linear:
+                stack.append(act)
         return Network(stack, input_shape=(inputs,), source=source)
 
     def _halves(self) -> tuple[nn.Module, nn.Module]:
@@ -164,7 +183,9 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
         return self.autoencoder_.decode(codes.to(self.autoencoder_.pca.components.device))
 
     def _origin(self) -> Origin:
-        return self.network_.origin if self.autoencoder_ is None else self.autoencoder_.pca.origin
+        if self.autoencoder_ is None:
+            return self.network_.origin
+        return self.autoencoder_.pca.origin
 
     @property
     def _n_features_out(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,16 +21,17 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, chosen, integer
 from dpmac.estimators.arguments import TrainingArguments
+from dpmac.estimators.given import Given
 from dpmac.estimators.guarantee import Privacy
-from dpmac.estimators.rows import Array, Given, OnRows
+from dpmac.estimators.rows import Array, OnRows
 from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.extensions.outputs import remember
 from dpmac.extensions.provenance import check_origin
-from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, cosine
+from dpmac.mac import Z_STEPS, Averaged, OptimizerStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.nets import Activation, DenseNetwork, Loss, Network
-from dpmac.privacy import BOUNDS, JointClip, Ledger, Mechanism, Origin, Plan, PrivateRows, Unbounded
+from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Origin, Plan, PrivateRows, Unbounded
 from dpmac.privacy.gaussian_release import MAX_ROWS
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.training import Run, Trainer
@@ -75,39 +76,40 @@ class PrivateEstimator(TrainingArguments, OnRows):
             fix = f"what is released after the training takes {MAX_ROWS:,} at most: leave it out, or lower max_rows"
             raise ArgumentError("X", f"{given.spots:,} rows", fix)
         checkpoints = self._checkpoints(ledger)
-        # as the run finds, or once found, it
-        found = ledger if checkpoints is None else self._world.everywhere(partial(checkpoints.before, ledger))
-        # what others released since counts against a total as well
-        others = ledger if checkpoints is None else ledger.of_others(checkpoints.run)
+        found = others = ledger
+        if checkpoints is not None:
+            found = self._world.everywhere(partial(checkpoints.before, ledger))  # as it was when this run began
+            others = ledger.of_others(checkpoints.run)  # what others released since counts against a total as well
         own = self._plan(given.n, schedule_for(given.n), after, others)
-        usual = self._usual(own)
+        defaults = self._defaults(own)
         plan = replace(own, before=found.mechanisms())
         feature_map = self._feature_map(x.shape[1])
         check_origin(found, plan.delta, schema=feature_map)
         before = stage_before(given.few, found, own.mechanisms(), plan.delta, self._world.leads)
-        width = x.shape[1] if feature_map is None else math.prod(feature_map.shape_after(tuple(x.shape[1:])))
-        bound = JointClip(usual.threshold) if self.bound is None else chosen("bound", self.bound, BOUNDS)
-        if not hasattr(bound, "promise"):
-            raise ArgumentError("bound", bound, f"choose one of {', '.join(BOUNDS)}, or give a Bound")
-        zstep = chosen("z_step", self.z_step, Z_STEPS)
-        if not hasattr(zstep, "solve"):
-            raise ArgumentError("z_step", zstep, f"choose one of {', '.join(Z_STEPS)}, or give a Z-step")
+        width = x.shape[1]
+        if feature_map is not None:
+            width = math.prod(feature_map.shape_after(tuple(x.shape[1:])))
+        bound = self._bound(defaults)
+        if not plan.noise_multiplier:
+            bound = Unbounded()
+        zstep = self._zstep()
         source = noise_source(self._seed())
-        outputs = width if targets is None else targets.shape[1]
-        network = self._network(width, outputs, usual, source.spawn("weights"))
+        if targets is None:
+            outputs, table = width, given.table()
+        else:
+            outputs, table = targets.shape[1], given.table(targets)
+        network = self._network(width, outputs, defaults, source.spawn("weights"))
         with torch.no_grad():  # a start near "nothing known": the first steps are not spent on unlearning
             network.weight_layers[-1].weight.mul_(0.1)
-        rate = usual.learning_rate if self.learning_rate is None else self.learning_rate
-        table = given.table() if targets is None else given.table(targets)
+        rate = self.learning_rate
+        if rate is None:
+            rate = defaults.learning_rate
         if feature_map is None and plan.noise_multiplier and self._world.leads:
             warn_of_scales(given.few)
         shared = self.ledger is not None or not self._world.leads
-        threads = machine.threads
-        if threads is None:  # as many everywhere: solvers round by how many there are
-            threads = self._world.leaders(threads_for(step_work(network.sizes, plan.batch_size)))
         with (
-            using(threads),
-            progress_bar("training", machine.progress if self._world.leads else False) as on_step,
+            using(self._threads(network, plan)),
+            progress_bar("training", self._world.leads and machine.progress) as on_step,
             counted(given.few, self.epsilon, ledger, shared),
         ):
             trainer = Trainer(
@@ -115,8 +117,8 @@ class PrivateEstimator(TrainingArguments, OnRows):
                 loss,
                 plan,
                 zstep=zstep,
-                bound=bound if plan.noise_multiplier else Unbounded(),
-                wstep=Averaged(OptimizerStep(lr=rate, schedule=cosine), usual.average),
+                bound=bound,
+                wstep=Averaged(OptimizerStep(lr=rate, schedule=cosine), defaults.average),
                 source=source,
                 expansion=Gradients(),
                 feature_map=feature_map,
@@ -146,44 +148,73 @@ class PrivateEstimator(TrainingArguments, OnRows):
 
     def _written_here(self) -> Checkpoints | None:
         """The checkpoints that this process writes."""
-        return Checkpoints.at(self._machine.checkpoint) if self._world.leads else None
+        if self._world.leads:
+            return Checkpoints.at(self._machine.checkpoint)
+        return None
 
     @contextmanager
     def _post_training(self, what: str) -> Iterator[PostTraining]:
-        """What is released after the training, and then the end of the fit; it says what was made of it before."""
+        """Around the releases after the training, of which a resumed fit has made some already; then the fit ends."""
         after, ledger, checkpoints = self._after, self.run_.ledger, self._written_here()
         if after.lost and self._world.leads:
             said = f"{after.lost} releases of the {what} died with the process: they are paid for, and left out"
             warnings.warn(said, RuntimeWarning, stacklevel=3)
-        apart = nullcontext() if checkpoints is None else checkpoints.alone()
-        with handing_over(ledger), apart, ledger.noting(run=after.run or None):
+        lock: AbstractContextManager[None] = nullcontext()
+        if checkpoints is not None:
+            lock = checkpoints.locked()
+        with handing_over(ledger), lock, ledger.noting(run=after.run or None):
             yield after
         self.network_.origin = Origin.of(ledger, self.network_.origin)
         del self._after
         self._fitted()
 
     def _fitted(self) -> None:
-        """The end of a fit: nothing is left to go on with. What has made its rows has shaped the network, too."""
+        """The end of a fit: nothing is left to resume. The releases that made its rows are part of its origin, too."""
         self.network_.origin = Origin.merged(self.network_.origin, self._made_of)
         del self._made_of
         checkpoints = self._written_here()
         if checkpoints is not None:
             checkpoints.finished()
 
-    def _usual(self, own: Plan) -> Defaults:
+    def _bound(self, defaults: Defaults) -> Bound:
+        if self.bound is None:
+            return JointClip(defaults.threshold)
+        bound = chosen("bound", self.bound, BOUNDS)
+        if not hasattr(bound, "promise"):
+            raise ArgumentError("bound", bound, f"choose one of {', '.join(BOUNDS)}, or give a Bound")
+        return bound
+
+    def _zstep(self) -> ZStep:
+        zstep = chosen("z_step", self.z_step, Z_STEPS)
+        if not hasattr(zstep, "solve"):
+            raise ArgumentError("z_step", zstep, f"choose one of {', '.join(Z_STEPS)}, or give a Z-step")
+        return zstep
+
+    def _threads(self, network: Network, plan: Plan) -> int:
+        """As many in every process: solvers round by how many there are."""
+        if self._machine.threads is not None:
+            return self._machine.threads
+        return int(self._world.leaders(threads_for(step_work(network.sizes, plan.batch_size))))
+
+    def _defaults(self, own: Plan) -> Defaults:
         return defaults_for(own, regression=self._regression, hidden=self._hidden())
 
-    def _network(self, inputs: int, outputs: int, usual: Defaults, source: NoiseSource) -> Network:
-        act = usual.activation if self.activation is None else self.activation
+    def _network(self, inputs: int, outputs: int, defaults: Defaults, source: NoiseSource) -> Network:
+        act = self.activation
+        if act is None:
+            act = defaults.activation
         if not isinstance(act, str | Activation):
             raise ArgumentError("activation", act, "give the name of one, or an Activation")
-        return DenseNetwork([inputs, *usual.hidden, outputs], act, source=source)
+        return DenseNetwork([inputs, *defaults.hidden, outputs], act, source=source)
 
-    def _plan(self, n: int, usual: Schedule, after: tuple[Mechanism, ...], ledger: Ledger) -> Plan:
-        """The plan whose own cost, ``after`` included, is the budget; refused if the ledger has no room for it."""
+    def _plan(self, n: int, schedule: Schedule, after: tuple[Mechanism, ...], ledger: Ledger) -> Plan:
+        """The plan whose own cost, ``after`` included, is the budget; refused if it does not fit the ledger's total."""
         delta = self._delta(n)
-        batch = usual.batch_size if self.batch_size is None else self.batch_size
-        steps = usual.steps if self.epochs is None else None
+        batch, steps = self.batch_size, None
+        if batch is None:
+            batch = schedule.batch_size
+        if self.epochs is None:
+            steps = schedule.steps
         own = Plan.for_budget(
             epsilon=self.epsilon, delta=delta, n=n, batch_size=batch, steps=steps, epochs=self.epochs, before=after
         )
@@ -197,7 +228,7 @@ class PrivateEstimator(TrainingArguments, OnRows):
         return torch.cat([self.run_.outputs(block).cpu() for block in torch.split(rows, _BLOCK)])
 
     def _handed_out(self, values: Array) -> Array:
-        """Predictions, which are known again where another fit has them among its rows."""
+        """Predictions, remembered so that a later fit on them is recognised as one on outputs of this model."""
         remember(values, self.network_.origin)
         return values
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -25,13 +24,15 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 def alone_with_ledger(fit: Fit) -> Fit:
     """A ``fit`` during which no other thread releases anything into the ledger it was given.
 
-    What it asked before it began, whether a total has room for it, would not stay true otherwise: several threads would
-    all find the same room, and all take it.
+    Before it begins, it checks that it fits into the total. That would not stay true otherwise: several threads would
+    all see the same remaining budget, and all spend it.
     """
 
     @functools.wraps(fit)
     def fitted(self: Budgeted, *arguments: Any, **options: Any) -> Any:
-        with self.ledger.alone() if isinstance(self.ledger, Ledger) else nullcontext():
+        if not isinstance(self.ledger, Ledger):
+            return fit(self, *arguments, **options)
+        with self.ledger.exclusive():
             return fit(self, *arguments, **options)
 
     return cast("Fit", fitted)
@@ -44,7 +45,9 @@ class Budgeted(Arguments):
     def _world(self) -> World:
         """The processes that fit together."""
         world = self._machine.world
-        return SINGLE_PROCESS if world is None else world
+        if world is None:
+            return SINGLE_PROCESS
+        return world
 
     def _check_budget(self) -> None:
         number("epsilon", self.epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
@@ -60,7 +63,7 @@ class Budgeted(Arguments):
         return float(self.delta)
 
     def _check_total(self, ledger: Ledger, own: Iterable[Mechanism], delta: float) -> None:
-        """Refuse what ``total_epsilon`` has no room for beside all that the ledger holds; ``own`` is the whole fit."""
+        """Refuse a fit, ``own``, that together with all that the ledger holds would exceed ``total_epsilon``."""
         if self.total_epsilon is None:
             return
         whole = epsilon_of([*ledger.mechanisms(), *own], delta)

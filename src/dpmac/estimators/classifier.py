@@ -30,7 +30,7 @@ from dpmac.estimators.labels import (
 from dpmac.estimators.sharing import all_classes
 from dpmac.methods import Calibration
 from dpmac.nets import LOSSES, Loss, MultiLabelCrossEntropy, WeightedClasses
-from dpmac.privacy import BOUNDS, Normalise, PrivateRows
+from dpmac.privacy import BOUNDS, Mechanism, Normalise, PrivateRows
 from dpmac.randomness import NoiseSource
 from dpmac.tables.stored import MEMORY
 from dpmac.training.defaults import calibration_for
@@ -99,11 +99,16 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
             given, targets = self._from_files(files, groups, found)
             classes = found.classes
         else:
-            labels = None if y is None else looked_over(y)
-            given, y = self._checked(X, labels, groups)
-            y = looked_over(y) if labels is None else y  # the schema's target
-            indicator = y.dtype if y.ndim == 2 else None
-            classes, targets = self._single(y) if indicator is None else self._several(y)
+            if y is not None:
+                given, y = self._checked(X, looked_over(y), groups)
+            else:
+                given, y = self._checked(X, None, groups)
+                y = looked_over(y)  # the schema's target
+            if y.ndim == 2:
+                indicator = y.dtype
+                classes, targets = self._several(y)
+            else:
+                classes, targets = self._single(y)
         several = indicator is not None
         if self.loss not in ("softmax", "sigmoid"):
             raise ArgumentError("loss", self.loss, "choose 'softmax' or 'sigmoid'")
@@ -112,9 +117,13 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         if public_validation is not None:
             rows, right = public_validation
             evaluate = accuracy_on(self._inputs(rows), np.asarray(right), classes, several, self._target_column())
-        notes = () if several or self._known_classes() is not None else (CLASSES_NOTE,)
+        notes: tuple[str, ...] = ()
+        if not several and self._known_classes() is None:
+            notes = (CLASSES_NOTE,)
         calibration = self._calibration(given.n)
-        after = () if calibration is None else (calibration.mechanism(),)
+        after: tuple[Mechanism, ...] = ()
+        if calibration is not None:
+            after = (calibration.mechanism(),)
         table, source = self._train(given, targets, loss, after=after, evaluate=evaluate, notes=notes)
         self.classes_, self._indicator = classes, indicator
         self.calibration_: tuple[float, float] | None = None
@@ -182,7 +191,9 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         if self.classes is not None:
             return self.classes
         column = self._target_column()
-        return None if column is None else column.classes
+        if column is None:
+            return None
+        return column.classes
 
     def decision_function(self, X: Any) -> Array:
         """The output layer's pre-activations; for two classes the second minus the first, as scikit-learn has it.
@@ -190,12 +201,16 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         Of several labels one each: a label is on where its number is above 0.
         """
         u = self._outputs(X).numpy()
-        return self._handed_out(u[:, 1] - u[:, 0] if self._indicator is None and len(self.classes_) == 2 else u)
+        if self._indicator is None and len(self.classes_) == 2:
+            u = u[:, 1] - u[:, 0]
+        return self._handed_out(u)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, in the order of ``classes_``; of several labels that each of them is on."""
         u = self._outputs(X)
-        loss = LOSSES[self.loss if self._indicator is None else "multilabel"]
+        loss = LOSSES[self.loss]
+        if self._indicator is not None:
+            loss = LOSSES["multilabel"]
         return self._handed_out(loss.predict(u).numpy())
 
     def predict(self, X: Any) -> Array:
@@ -216,7 +231,9 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
     def _single(self, y: Array) -> tuple[Array, Tensor]:
         """The classes, sorted, and one-hot targets."""
         check_classes(y)
-        column = self._target_column() if self.classes is None else None
+        column = None
+        if self.classes is None:
+            column = self._target_column()
         if column is not None and column.classes is not None:
             classes, codes = encoded_by_schema(column.classes, y)
         else:

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.estimators.arrays import exact_array
+from dpmac.estimators.given import Given
 from dpmac.estimators.guarantee import Privacy
-from dpmac.estimators.rows import Array, Given, OnRows
+from dpmac.estimators.rows import Array, OnRows
 from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.extensions.outputs import remember
@@ -28,7 +29,7 @@ from dpmac.tables.decoder import cells_near, longest
 from dpmac.training.distributed_sync import books
 
 MEAN = 0.05  # of the budget, for the mean
-USUAL_CODE = 8
+DEFAULT_CODE = 8
 ENDLESS = 1e9  # the radius of a ball that clips nothing, for a fit without privacy
 Model = TypeVar("Model")
 Make = Callable[[PrivateRows, float, NoiseSource, Ledger], Model]
@@ -70,7 +71,9 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
             self._machine.available_device(),
             self._feature_map(x.shape[1]),
         )
-        sigma = _least_noise(shares, float(self.epsilon), delta) if math.isfinite(self.epsilon) else 0.0
+        sigma = 0.0
+        if math.isfinite(self.epsilon):
+            sigma = _least_noise(shares, float(self.epsilon), delta)
         ledger, source = books(self._world, self.ledger), noise_source(self._seed())
         ledger.check_unit(given.unit)
         self._check_total(ledger, _mechanisms(shares, sigma), delta)
@@ -79,21 +82,27 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
         if feature_map is None and sigma and self._world.leads:
             warn_of_scales(given.few)
         with counted(given.few, self.epsilon, ledger, self.ledger is not None or not self._world.leads):
-            raw = given.table().to(device)
-            model = make(raw if feature_map is None else raw.behind(feature_map.to(device)), sigma, source, ledger)
-        self.feature_map_ = None if feature_map is None else feature_map.cpu()
+            rows = given.table().to(device)
+            if feature_map is not None:
+                rows = rows.behind(feature_map.to(device))
+            model = make(rows, sigma, source, ledger)
+        if feature_map is not None:
+            feature_map = feature_map.cpu()
+        self.feature_map_ = feature_map
         self.privacy_ = Privacy(ledger, delta, (*known.notes(), *before.notes))
         return model, before.origin
 
     def _width(self, raw: int) -> int:
         """The number of inputs of rows of ``raw`` cells."""
         feature_map = self._feature_map(raw)
-        return raw if feature_map is None else math.prod(feature_map.shape_after((raw,)))
+        if feature_map is None:
+            return raw
+        return math.prod(feature_map.shape_after((raw,)))
 
     def _kept(self, name: str, value: int | None, width: int) -> int:
-        """The length of the code: as given, or USUAL_CODE, and never more than there are inputs."""
+        """The length of the code: as given, or DEFAULT_CODE, and never more than there are inputs."""
         if value is None:
-            return min(USUAL_CODE, width)
+            return min(DEFAULT_CODE, width)
         kept = integer(name, value, "give the length of the code, at least 1, or None")
         if kept > width:
             raise ArgumentError(name, value, f"the rows have {width} inputs: give at most {width}")
@@ -104,7 +113,9 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
         if not math.isfinite(self.epsilon):
             return ENDLESS
         encoder = self._encoder()
-        return math.sqrt(width) if encoder is None else longest(encoder)
+        if encoder is None:
+            return math.sqrt(width)
+        return longest(encoder)
 
     # --- using --------------------------------------------------------------------------------------------------------
 
@@ -144,7 +155,9 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type:
         """The inputs of rows, float64."""
         rows = self._raw(X)
         feature_map = self._feature_map(rows.shape[1])
-        return (rows if feature_map is None else feature_map(rows)).double()
+        if feature_map is not None:
+            rows = feature_map(rows)
+        return rows.double()
 
     @property
     def _n_features_out(self) -> int:

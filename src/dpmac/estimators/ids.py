@@ -71,8 +71,12 @@ def _sure(name: str) -> bool | None:
     if len(words) == 1 and words[0] in SINGLE_PROCESS:
         return True
     if words and words[-1] in NUMBER:
-        return True if WHO & set(words[:-1]) else None
-    return False if len(words) == 1 and words[0] in WHO else None
+        if WHO & set(words[:-1]):
+            return True
+        return None
+    if len(words) == 1 and words[0] in WHO:
+        return False
+    return None
 
 
 def _different(table: Any, name: str) -> tuple[int, int] | None:

@@ -39,13 +39,18 @@ def looked_over(y: Any) -> Array:
     if issparse(y):
         y = y.toarray()
     try:
-        found = np.asarray(y.detach() if isinstance(y, Tensor) else y)
+        if isinstance(y, Tensor):
+            y = y.detach()
+        found = np.asarray(y)
     except (TypeError, ValueError):  # rows of different lengths
         raise ArgumentError("y", type(y).__name__, SHAPES) from None
     if found.dtype.kind == "c":
         raise ArgumentError("y", found.dtype, f"Complex data not supported: {SHAPES}")
     if found.ndim not in (1, 2) or 0 in found.shape[1:] or found.dtype.kind == "V":
-        what = type(y).__name__ if found.ndim == 0 else f"shape {found.shape}, {found.dtype}"
+        if found.ndim == 0:
+            what = type(y).__name__
+        else:
+            what = f"shape {found.shape}, {found.dtype}"
         raise ArgumentError("y", what, SHAPES)
     _check_missing(found)
     found = _numbers_of(found)
@@ -90,16 +95,24 @@ def check_classes(y: Array) -> None:
         check_classification_targets(y)
     except (TypeError, ValueError):
         fix = "Unknown label type: a classifier needs classes, all numbers (whole ones) or all texts"
-        kind = type_of_target(y) if y.dtype.kind in "biuf" else f"{y.dtype} of several kinds"
-        more = "; for numbers there is DPMACRegressor" if kind.startswith("continuous") else ""
+        if y.dtype.kind in "biuf":
+            kind = type_of_target(y)
+        else:
+            kind = f"{y.dtype} of several kinds"
+        more = ""
+        if kind.startswith("continuous"):
+            more = "; for numbers there is DPMACRegressor"
         raise ArgumentError("y", kind, fix + more) from None
 
 
 def encoded(y: Array, known: Sequence[Any] | None) -> tuple[Array, Tensor]:
     """The classes, sorted, and each label's place among them; ``known`` are the classes, where they are public."""
     found, places = np.unique(y, return_inverse=True)
-    classes = found if known is None else np.unique(_listed(known))
-    _check_kept("y" if known is None else "classes", classes)
+    if known is None:
+        name, classes = "y", found
+    else:
+        name, classes = "classes", np.unique(_listed(known))
+    _check_kept(name, classes)
     strange = np.setdiff1d(found, classes)
     if len(strange):
         raise ArgumentError("y", strange[0], f"this label is not among classes={classes.tolist()}")
@@ -152,7 +165,9 @@ def _named(values: Sequence[str], kind: str) -> Array:
             return np.array([truth[value.lower()] for value in values])
         if kind in "iuf":
             numbers = np.array([float(value) for value in values])
-            return numbers if kind == "f" or (numbers % 1).any() else numbers.astype(np.int64)
+            if kind == "f" or (numbers % 1).any():
+                return numbers
+            return numbers.astype(np.int64)
     except (KeyError, ValueError):
         pass
     return np.array(values)
@@ -247,12 +262,17 @@ def accuracy_on(
         raise ArgumentError("public_validation", f"{len(labels)} labels", f"there are {len(inputs)} rows")
     if several and labels.shape != (len(inputs), len(classes)):
         raise ArgumentError("public_validation", f"shape {labels.shape}", f"y has {len(classes)} labels a row")
-    known = None if several else _coded(labels, classes, column)
+    known = None
+    if not several:
+        known = _coded(labels, classes, column)
 
     def accuracy(network: Network) -> Mapping[str, float]:
         with torch.no_grad():
             u = network(inputs.to(network.device)).cpu()
-        right = ((u > 0).numpy() == labels).all(axis=1) if known is None else u.argmax(dim=1).numpy() == known
+        if known is None:
+            right = ((u > 0).numpy() == labels).all(axis=1)
+        else:
+            right = u.argmax(dim=1).numpy() == known
         return {"validation_accuracy": float(np.mean(right))}
 
     return accuracy
@@ -263,9 +283,10 @@ def _coded(labels: Array, classes: Array, column: ColumnKind | None) -> Array:
     name, values = "public_validation", Category(classes)
     if labels.ndim != 1:
         raise ArgumentError(name, f"shape {labels.shape}", "give one label for each row")
-    listed = None if column is None or column.classes is None else Category(column.classes)
-    if listed is not None and listed.other not in listed.coded(name, classes):
-        values = listed
+    if column is not None and column.classes is not None:
+        listed = Category(column.classes)
+        if listed.other not in listed.coded(name, classes):
+            values = listed
     codes, known = values.coded(name, labels), values.coded(name, classes)
     strange = np.flatnonzero(~np.isin(codes, known))
     if len(strange):

@@ -73,5 +73,5 @@ class Machine:
     def __repr__(self) -> str:
         """What differs from the defaults."""
         given = [(field.name, getattr(self, field.name)) for field in fields(self)]
-        usual = {field.name: field.default for field in fields(self)}
-        return f"Machine({', '.join(f'{name}={value!r}' for name, value in given if value != usual[name])})"
+        defaults = {field.name: field.default for field in fields(self)}
+        return f"Machine({', '.join(f'{name}={value!r}' for name, value in given if value != defaults[name])})"

@@ -57,7 +57,10 @@ class DPMACPCA(Coder):
         ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`.
         """
         files = self._files(X)
-        given = self._checked_rows(X, groups) if files is None else self._from_files(files, groups)[0]
+        if files is None:
+            given = self._checked_rows(X, groups)
+        else:
+            given = self._from_files(files, groups)[0]
         width = self._width(given.x.shape[1])
         kept = self._kept("n_components", self.n_components, width)
         if not isinstance(self.normalise, bool | np.bool_):
@@ -68,7 +71,10 @@ class DPMACPCA(Coder):
         ) -> tuple[ReleasedMean, ReleasedPCA]:
             first, second = (sigma / math.sqrt(share) for _, share in SHARES)
             middle = DPMean(first, radius=self._reach(width)).fit(table, source, ledger)
-            radius = RADIUS * middle.spread if sigma else ENDLESS
+            if sigma:
+                radius = RADIUS * middle.spread
+            else:
+                radius = ENDLESS
             method = DPPCA(kept, second, middle.mean, radius, bool(self.normalise))
             return middle, method.fit(table, source, ledger)
 

@@ -16,6 +16,7 @@ from dpmac.estimators.base import Array, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
 from dpmac.methods import ResidualScale
 from dpmac.nets import LOSSES
+from dpmac.privacy import Mechanism
 from dpmac.tables import Number
 from dpmac.tables.coding import cells_of
 from dpmac.tables.kinds.number import numbers_of
@@ -76,7 +77,9 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         residuals = None
         if self.residuals and math.isfinite(self.epsilon):
             residuals = ResidualScale.for_share(RESIDUALS, self.epsilon, self._delta(given.n))
-        after = () if residuals is None else (residuals.mechanism(),)
+        after: tuple[Mechanism, ...] = ()
+        if residuals is not None:
+            after = (residuals.mechanism(),)
         table, source = self._train(given, targets, LOSSES["squared"], after=after)
         self.target_range_ = (low, high)
         self.residual_std_: float | None = None
@@ -114,7 +117,8 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         given: Any = self.target_range
         if given is None:
             column = self._target_column()
-            given = None if column is None else column.target_range
+            if column is not None:
+                given = column.target_range
             if given is None:
                 fix = "give the target's public (low, high), or a schema whose target is a number"
                 raise ArgumentError("target_range", None, fix)
@@ -135,4 +139,6 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
 def _read(cells: Any) -> Array:
     """The numbers of a batch of cells, NaN where one is missing."""
     found = numbers_of(cells)
-    return Number(*ANY, missing=True).coded("y", flat(cells_of(cells))) if found is None else found
+    if found is None:
+        return Number(*ANY, missing=True).coded("y", flat(cells_of(cells)))
+    return found

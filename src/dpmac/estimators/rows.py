@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,15 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, integer
 from dpmac.estimators.arrays import validate_data
 from dpmac.estimators.budget import Budgeted
+from dpmac.estimators.given import Given, Stored
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.ids import warn_of_ids
 from dpmac.estimators.sharing import check_own_rows
 from dpmac.estimators.warning import Few
 from dpmac.extensions.persons import MOST
-from dpmac.extensions.stores import Store
-from dpmac.extensions.world import SINGLE_PROCESS, World
 from dpmac.nets.feature_maps import FeatureMap, ToRange
 from dpmac.old_names import OldAttribute
-from dpmac.privacy import Persons, PrivateRows
-from dpmac.privacy.sampling import ROW
+from dpmac.privacy import Persons
 from dpmac.tables import Files, Schema, TableEncoder
 from dpmac.tables.coding import Reader, Targets
 from dpmac.tables.frames import cells
@@ -34,55 +32,6 @@ from dpmac.tables.stored import files_of
 from dpmac.training.progress import progress_bar
 
 Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """Raw rows, and their targets, that are not in memory; ``few`` of them, by which the table is known again."""
-
-    store: Store
-    few: Tensor
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return len(self.store), *self.store.blank[0].shape[1:]
-
-    def __len__(self) -> int:
-        return len(self.store)
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """What ``fit`` was given: raw rows and, where the unit of privacy is a person, whose they are. It is never kept."""
-
-    x: Tensor | Stored
-    persons: Persons | None = None
-    world: World = SINGLE_PROCESS
-    elsewhere: int = 0  # persons, else rows, of other processes
-
-    @property
-    def few(self) -> Tensor:
-        """Rows by which the table is known again: all that are in memory."""
-        return self.x.few if isinstance(self.x, Stored) else self.x
-
-    @property
-    def n(self) -> int:
-        """The number of persons, else of rows: public, and what every plan and default follows from."""
-        return self.elsewhere + (len(self.x) if self.persons is None else len(self.persons))
-
-    @property
-    def spots(self) -> int:
-        """Rows that a release on all of it has room for: public."""
-        return self.n * (1 if self.persons is None else self.persons.together)
-
-    @property
-    def unit(self) -> str:
-        return ROW if self.persons is None else self.persons.unit
-
-    def table(self, *targets: Tensor) -> PrivateRows:
-        """The private table. Rows that are not in memory have their targets with them."""
-        columns = (self.x.store,) if isinstance(self.x, Stored) else (self.x, *targets)
-        return PrivateRows(*columns, groups=self.persons, world=self.world)
 
 
 class OnRows(Budgeted):
@@ -97,7 +46,7 @@ class OnRows(Budgeted):
 
     def save(self, folder: str | Path, *, extra: Mapping[str, Any] | None = None) -> Path:
         """Write the fitted model to a new folder; ``dpmac.load`` gives it back. See :func:`dpmac.saving.save`."""
-        import dpmac  # by the front door: saving is a room above this one
+        import dpmac  # the package itself: dpmac.saving imports this package
 
         return dpmac.save(self, folder, extra=extra)
 
@@ -112,7 +61,9 @@ class OnRows(Budgeted):
     def _target_column(self) -> ColumnKind | None:
         """What the schema says of its target; None without a schema or a target."""
         encoder = self._encoder()
-        return None if encoder is None else encoder.schema.target_column
+        if encoder is None:
+            return None
+        return encoder.schema.target_column
 
     def _checked(self, X: Any, y: Any, groups: Any = None) -> tuple[Given, Any]:
         """Raw rows and targets, looked over, enough of them, and a delta that suits them."""
@@ -165,20 +116,33 @@ class OnRows(Budgeted):
         assert encoder is not None
         if targets is not None and encoder.schema.target is None:
             raise ArgumentError("schema", encoder.schema, "it names no target: rows in files have theirs by the schema")
-        name = groups if isinstance(groups, str) else None
-        if name is not None:
-            self._check_name(name)
+        name = None
+        if isinstance(groups, str):
+            self._check_name(groups)
+            name = groups
         self.n_features_in_, self.feature_names_in_ = encoder.n_features_in_, encoder.feature_names_in_
-        reader = Reader(encoder.schema.features, None if targets is None else encoder.schema.target, targets)
-        beside = 2 * self._made * encoder.n_features_out if groups is None else 0
-        few = Few(files.n)
-        show = self._machine.progress if files.progress is None else files.progress
+        target = None
+        if targets is not None:
+            target = encoder.schema.target
+        reader = Reader(encoder.schema.features, target, targets)
+        beside = 0
+        if groups is None:
+            beside = 2 * self._made * encoder.n_features_out
+        few, show = Few(files.n), files.progress
+        if show is None:
+            show = self._machine.progress
         with progress_bar("reading", show, "rows", patience=2.0) as on_rows:
             read = files.read(reader, ids=name, beside=beside, on_rows=on_rows, seen=few.add)
         rows = read.rows
-        x = rows[0] if isinstance(rows, tuple) else Stored(rows, few.rows())
-        y = (rows if isinstance(rows, tuple) else rows.blank)[1:]
-        return self._enough(x, files, groups, read.ids), y[0] if y else torch.empty(0)
+        if isinstance(rows, tuple):
+            x: Tensor | Stored = rows[0]
+            y = rows[1:]
+        else:
+            x, y = Stored(rows, few.rows()), rows.blank[1:]
+        given = self._enough(x, files, groups, read.ids)
+        if not y:  # an autoencoder has no targets
+            return given, torch.empty(0)
+        return given, y[0]
 
     def _looked_over(self, X: Array) -> Tensor:
         self._feature_map(X.shape[1])  # a bad range is said before anything else
@@ -191,7 +155,9 @@ class OnRows(Budgeted):
 
     def _enough(self, rows: Tensor | Stored, table: Any, groups: Any, ids: Array | None = None) -> Given:
         if len(rows) < 2:
-            where = "" if self._world.size == 1 else " to each process, or start fewer"
+            where = ""
+            if self._world.size > 1:
+                where = " to each process, or start fewer"
             fix = f"give at least 2 rows{where}; a guarantee needs a crowd"
             raise ArgumentError("X", f"n_samples={len(rows)}", fix)
         given = Given(rows, self._persons(table, groups, len(rows), ids))
@@ -209,7 +175,10 @@ class OnRows(Budgeted):
         if persons is not None and world.size > 1:
             ids = groups
             if isinstance(groups, str):
-                seen = table.different(groups) if isinstance(table, Files) else self._ids(table, groups)
+                if isinstance(table, Files):
+                    seen: Iterable[Any] = table.different(groups)
+                else:
+                    seen = self._ids(table, groups)
                 ids = [one for one in seen if one is not None]
             persons = persons.whole_in(world, ids)
         check_own_rows(world, given.few)
@@ -227,7 +196,9 @@ class OnRows(Budgeted):
                 warn_of_ids(table)
             return None
         if isinstance(groups, str):
-            persons = Persons.of(self._ids(table, groups) if ids is None else ids, self.max_rows, groups)
+            if ids is None:
+                ids = self._ids(table, groups)
+            persons = Persons.of(ids, self.max_rows, groups)
         else:
             persons = Persons.of(groups, self.max_rows)
         if persons.rows != rows:
@@ -251,13 +222,17 @@ class OnRows(Budgeted):
         if encoder is None:
             return _tensor(validate_data(self, X, dtype=np.float32, reset=False))
         files = files_of(X)
-        return encoder.codes(X if files is None else files)
+        if files is not None:
+            X = files
+        return encoder.codes(X)
 
     def _inputs(self, X: Any) -> Tensor:
         """The network's inputs for rows, for a metric on public ones."""
         rows = self._raw(X)
         feature_map = self._feature_map(rows.shape[1])
-        return rows if feature_map is None else feature_map(rows).float()
+        if feature_map is not None:
+            rows = feature_map(rows).float()
+        return rows
 
     def _feature_map(self, width: int) -> FeatureMap | None:
         if self.schema is not None:

@@ -46,7 +46,10 @@ def check_own_rows(world: World, few: Tensor) -> None:
     places = torch.linspace(0, len(few) - 1, min(len(few), _SHOWN), dtype=torch.float64)  # which has all whole numbers
     shown = few[places.long()].double().contiguous()
     mine = hashlib.blake2b(shown.cpu().numpy().tobytes(), key=shared_key(world)).hexdigest()
-    said = world.everyone("" if bool((shown == shown[:1]).all()) else f"{len(few)} {mine}")
+    told = f"{len(few)} {mine}"
+    if bool((shown == shown[:1]).all()):  # rows that are all alike say nothing
+        told = ""
+    said = world.everyone(told)
     same = [rank for rank, one in enumerate(said) if one and said.count(one) > 1]
     if same:
         fix = "they were given the same rows: give each its own part, X[rank::size] or Files(path).part(rank, size)"
@@ -57,7 +60,9 @@ def all_classes(world: World, y: Array, known: Any = None) -> Any:
     """The classes that are ``known``, or those that stand in the rows of all processes; None with this one alone."""
     if world.size == 1 or known is not None:
         return known
-    kind = "text" if y.dtype.kind in "UO" else y.dtype.kind
+    kind = y.dtype.kind
+    if kind in "UO":
+        kind = "text"
     world.agree("the kind of y", kind)
     try:
         mine = [_plain(one) for one in np.unique(y).tolist()]

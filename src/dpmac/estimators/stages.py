@@ -1,7 +1,7 @@
 """Two private estimators in a row: rows that another one has made, and whose releases this ledger may lack.
 
 A classifier that is fitted on the codes of a private PCA tells of all that was spent only if both wrote into one
-ledger. Outputs of this process are known again (:mod:`dpmac.extensions.outputs`).
+ledger. Outputs of this process are recognised (:mod:`dpmac.extensions.outputs`).
 """
 
 from __future__ import annotations

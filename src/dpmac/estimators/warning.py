@@ -73,7 +73,7 @@ def counted(x: Tensor, epsilon: float, ledger: Ledger, shared: bool) -> Iterator
 
 
 class Few:
-    """The rows of a long table by which it is known again: shown ``n`` rows block after block, it keeps a few."""
+    """The rows of a long table by which it is recognised: shown ``n`` rows block after block, it keeps a few."""
 
     def __init__(self, n: int) -> None:
         self._n = n
@@ -81,8 +81,9 @@ class Few:
 
     def add(self, rows: Array) -> None:
         """The next rows, (rows, cells)."""
-        both = rows if self._kept is None else np.concatenate([self._kept, rows])
-        self._kept = _first(both, self._n).copy()
+        if self._kept is not None:
+            rows = np.concatenate([self._kept, rows])
+        self._kept = _first(rows, self._n).copy()
 
     def rows(self) -> Tensor:
         """Those that :func:`counted` would choose of all."""

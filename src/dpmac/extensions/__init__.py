@@ -1,8 +1,8 @@
-"""Extensions of the argument, to be read only if they are used.
+"""Extensions of the privacy core, to be read only if they are used.
 
-Persons with several rows, several processes, rows that are not in memory, ledgers on the disk, feature maps that are
-computed once, the provenance of public numbers, and the check that code treats every row by itself. Each builds on
-:mod:`dpmac.privacy`, which must be imported first and knows of them in a few named places only.
+Persons with several rows, several processes, rows that are not in memory, ledgers on disk, feature maps that are
+computed once, the provenance of public numbers, and the check that code treats every row separately. Each builds on
+:mod:`dpmac.privacy`, which must be imported first and refers to them in a few named places only.
 """
 
-import dpmac.privacy  # noqa: F401 - the argument first: it re-exports some of what is here
+import dpmac.privacy  # noqa: F401 - the privacy core first: it re-exports some of these names

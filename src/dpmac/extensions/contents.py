@@ -1,15 +1,15 @@
-"""What an object holds: everything it refers to, found without running a line of the object's own code.
+"""What an object holds: everything it refers to, found without running any of the object's own code.
 
-The garbage collector of CPython has to know all references between objects, so it is asked: attributes, slots, keys,
-elements, cells of closures, local variables of generators and what C code keeps are all there. Four kinds of thing are
-read in another way: functions (by the variables that their code names, not all of their module's), classes, NumPy
-arrays of objects, and weak references. An object of C code that takes no part in garbage collection cannot be looked
-into (:func:`is_opaque`).
+CPython's garbage collector must know all references between objects, so we ask it: it reports attributes, slots, keys,
+elements, closure cells, local variables of generators, and what C code keeps. Four kinds of objects are read in another
+way: functions (by the variables that their code names, not all variables of their module), classes, NumPy arrays of
+objects, and weak references. An object of C code that does not take part in garbage collection cannot be inspected
+(:func:`is_opaque`).
 
-*The user's own code* is whatever was not installed: neither part of Python's library, nor in site-packages, nor dpmac
-itself. Of that code, class attributes, module-level variables that a function names, and all variables of a module that
-an object has as an attribute count as held. Installed code is taken to hold nothing of the user's, except in its
-objects' attributes.
+*The user's own code* is everything that was not installed: neither part of Python's library, nor in site-packages, nor
+dpmac itself. For that code, class attributes, module-level variables that a function names, and all variables of a
+module that an object has as an attribute count as held. Installed code is assumed to hold nothing of the user's, except
+in the attributes of its objects.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _BARE = (str, bytes, bytearray, int, float, complex, bool, type(None), type(Elli
 _TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Generator)
 _DRAWS = (np.random.RandomState, np.random.Generator, np.random.BitGenerator)
 _INERT = frozenset({*_BARE, *_TORCH, CodeType, np.dtype})
-# machinery of a process that refers to much of it, and that no step computes with
+# parts of the runtime that refer to much of the process, and that no training step computes with
 _MACHINERY = frozenset({"logging", "importlib", "_frozen_importlib", "_frozen_importlib_external", "typing", "_abc"})
-# whose C objects hold numbers alone; pybind11's own are the bases of others' classes, and bare functions
+# packages whose C objects hold only numbers; pybind11's own are base classes and plain functions
 _NUMBERS = frozenset({"numpy", "torch", "pandas", "scipy", "sklearn", "pyarrow", "pybind11_builtins"})
 _COLLECTED, _HEAP = 1 << 14, 1 << 9  # Py_TPFLAGS_HAVE_GC, Py_TPFLAGS_HEAPTYPE
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
@@ -47,23 +47,25 @@ _GLOBAL_HOOKS = tuple(hooks for name, hooks in vars(torch_modules).items() if na
 
 @lru_cache(maxsize=4096)
 def is_inert(kind: type) -> bool:
-    """Whether objects of this class hold nothing: numbers, text, and machinery such as a logger."""
+    """Whether objects of this class hold nothing of interest: numbers, text, and runtime objects such as a logger."""
     return kind in _INERT or issubclass(kind, _DRAWS) or module_of(kind).partition(".")[0] in _MACHINERY
 
 
 def held_by(thing: Any) -> Iterable[Any]:
-    """All objects that ``thing`` refers to and can work with; one may come twice."""
+    """All objects that ``thing`` refers to and can use, possibly with duplicates."""
     kind = type(thing)
     if kind is FunctionType:
         return _of_function(thing)
     if issubclass(kind, type):
         return _of_class(thing)
     if issubclass(kind, ModuleType):
-        return vars(thing).values() if _is_own(thing.__name__) else ()
+        if not _is_own(thing.__name__):
+            return ()
+        return list(vars(thing).values())
     if kind in _PROXIES:
         return _behind_proxy(thing)
     held = gc.get_referents(thing)
-    if issubclass(kind, np.ndarray):  # not collected: NumPy tells the collector nothing
+    if issubclass(kind, np.ndarray):  # NumPy does not report references to the collector
         return [kind, *getattr(thing, "__dict__", {}).values(), *_elements(thing)]
     if issubclass(kind, np.void):
         return _elements(np.asarray(thing))
@@ -72,15 +74,15 @@ def held_by(thing: Any) -> Iterable[Any]:
     if kind is ContextVar:
         return [*held, thing.get(None)]
     if issubclass(kind, nn.Module):
-        return [kind, *held, *_GLOBAL_HOOKS]  # hooks of all modules run with this one's
+        return [kind, *held, *_GLOBAL_HOOKS]  # global hooks run with this module's
     return [kind, *held]
 
 
 @lru_cache(maxsize=4096)
 def is_opaque(kind: type) -> bool:
-    """Whether objects of this class may hold something that nobody can see from outside.
+    """Whether objects of this class may hold something that cannot be inspected from outside.
 
-    So it is of C code that takes no part in garbage collection, and is not known to hold numbers alone.
+    That is the case for C code that does not take part in garbage collection and is not known to hold only numbers.
     """
     return any(_hides(base) for base in kind.__mro__)
 
@@ -90,8 +92,9 @@ def _hides(kind: type) -> bool:
     if name == "PyCapsule" or (module.startswith("torch") and name.startswith("Script")):  # a network of TorchScript
         return True
     bare = kind.__basicsize__ <= object.__basicsize__ and not kind.__itemsize__  # it has no fields of its own
-    unnamed = module == "builtins" and kind.__flags__ & _HEAP  # C code that says no module has this one
-    top = "" if unnamed else module.partition(".")[0]
+    top = module.partition(".")[0]
+    if module == "builtins" and kind.__flags__ & _HEAP:  # C code that names no module gets this one
+        top = ""
     return not (kind.__flags__ & _COLLECTED or bare or top in _NUMBERS or top in sys.stdlib_module_names)
 
 
@@ -101,14 +104,16 @@ def _hides(kind: type) -> bool:
 def _of_function(function: FunctionType) -> list[Any]:
     held = [*(function.__closure__ or ()), function.__defaults__, function.__kwdefaults__, vars(function)]
     module = str(function.__globals__.get("__name__", ""))
-    return [*held, *_variables(function)] if _is_own(module) else held
+    if _is_own(module):
+        held += _variables(function)
+    return held
 
 
 def _variables(function: FunctionType) -> list[Any]:
-    """Module-level variables that the function's code names, ``package.helpers.network`` in other modules included.
+    """Module-level variables that the function's code names, including ``package.helpers.network`` in other modules.
 
-    What ``from ..helpers import network`` means depends on where the code stands. So every module of the user's own
-    counts whose last name the code imports.
+    The meaning of ``from ..helpers import network`` depends on the package of the code. So every module of the user's
+    own counts if the last part of its name is imported.
     """
     named, imported, attributes = _names(function.__code__)
     called = _modules_called(len(sys.modules))
@@ -119,7 +124,7 @@ def _variables(function: FunctionType) -> list[Any]:
         one = waiting.pop()
         if not isinstance(one, ModuleType):
             found.append(one)
-        elif id(one) not in seen and _is_own(one.__name__):  # of a module, what is named
+        elif id(one) not in seen and _is_own(one.__name__):  # of a module, the attributes that are named
             seen.add(id(one))
             waiting += [value for name, value in vars(one).items() if name in attributes]
     return found
@@ -127,7 +132,7 @@ def _variables(function: FunctionType) -> list[Any]:
 
 @lru_cache(maxsize=1)
 def _modules_called(_count: int) -> dict[str, list[str]]:
-    """The modules there are, by the last part of their names; looked up anew when their number has changed."""
+    """All loaded modules by the last part of their names; recomputed when their number changes."""
     found: dict[str, list[str]] = {}
     for full in list(sys.modules):
         found.setdefault(full.rpartition(".")[2], []).append(full)
@@ -136,7 +141,7 @@ def _modules_called(_count: int) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=4096)
 def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """The global variables, the modules it imports and all attributes that some code names, and the code within it."""
+    """The global variables, the imported modules and all attributes that code, or code nested in it, names."""
     steps = [(step.opname, str(step.argval)) for step in dis.get_instructions(code)]
     named = {name for kind, name in steps if kind in ("LOAD_GLOBAL", "LOAD_NAME")}
     imported = {part for kind, name in steps if kind in ("IMPORT_NAME", "IMPORT_FROM") for part in name.split(".")}
@@ -156,21 +161,24 @@ def _of_class(kind: type) -> list[Any]:
 
 @lru_cache(maxsize=4096)
 def _is_own_class(kind: type) -> bool:
-    """Of installed code are the classes that its modules have; it makes others for its callers (``make_dataclass``)."""
+    """Whether a class is the user's own. Classes that installed code creates for its callers (``make_dataclass``) are:
+    they are not attributes of its modules."""
     module = module_of(kind)
     there = getattr(sys.modules.get(module), "__dict__", {}).get(kind.__name__)
     return _is_own(module) or bool(kind.__flags__ & _HEAP and there is not kind)
 
 
 def module_of(kind: type) -> str:
-    """The name of the module that a class says it is of."""
+    """The name of the module that a class claims to be from."""
     name = type.__getattribute__(kind, "__module__")
-    return name if isinstance(name, str) else ""  # a class may have a property of that name
+    if not isinstance(name, str):  # a class may have a property of that name
+        return ""
+    return name
 
 
 @cache
 def _is_own(module: str) -> bool:
-    """Whether a module is the user's own: see above."""
+    """Whether a module is the user's own (see the module's docstring)."""
     if module == "__main__":
         return True
     if module.partition(".")[0] == "dpmac":
@@ -191,11 +199,13 @@ def _installed() -> tuple[str, ...]:
 
 
 def _elements(array: np.ndarray[Any, Any]) -> list[Any]:
-    return [np.ndarray.tolist(array)] if array.dtype.hasobject else []
+    if not array.dtype.hasobject:
+        return []
+    return [np.ndarray.tolist(array)]
 
 
 def _behind_proxy(proxy: Any) -> list[Any]:
     try:
-        return [proxy.__init__.__self__]  # what it stands for, which has no other name
+        return [proxy.__init__.__self__]  # the referent, which cannot be reached otherwise
     except ReferenceError:
         return []

@@ -1,4 +1,4 @@
-"""How a line of a ledger's file says an entry, and how it is read back: a strange line is refused, never guessed."""
+"""Ledger entries as lines of a file. A line with an unexpected field is rejected, never guessed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _WORDS = ("label", "date", "purpose", "model", "run", "unit")
 
 
 def to_dict(entry: Entry) -> dict[str, Any]:
-    """The entry in plain values."""
-    return {
+    """The entry as plain values."""
+    line = {
         "label": entry.label,
         "noise_multiplier": entry.noise_multiplier,
         "sample_rate": entry.sample_rate,
@@ -27,22 +27,26 @@ def to_dict(entry: Entry) -> dict[str, Any]:
         "purpose": entry.purpose,
         "model": entry.model,
         "run": entry.run,
-        **({} if entry.unit == ROW else {"unit": entry.unit}),  # older versions know rows, and refuse persons
     }
+    if entry.unit != ROW:  # older versions know only rows, and reject persons
+        line["unit"] = entry.unit
+    return line
 
 
 def published(entry: Entry) -> dict[str, Any]:
-    """The line for a copy that others will see: its date is a day, also where an older version wrote the second."""
+    """The line for a copy to publish: its date is a day, even if an older version recorded seconds."""
     return {**to_dict(entry), "date": entry.date[:_DAY]}
 
 
 def from_dict(raw: Mapping[str, Any]) -> Entry:
-    """Read back what :func:`to_dict` wrote; a line with a missing or strange field is refused, never guessed.
+    """Read an entry that :func:`to_dict` wrote; a line with a missing or unexpected field is rejected, never guessed.
 
-    Version 0.1 wrote no ``overflow`` (it had room for all but one sample in 2**80), date, purpose, model or run.
-    A line without a unit is of rows.
+    Version 0.1 wrote no ``overflow`` (its probability was 2**-80), date, purpose, model or run. A line without a unit
+    is about rows.
     """
-    old = {"overflow": 0.0 if raw["sample_rate"] == 1 else MIN_OVERFLOW, **dict.fromkeys(_WORDS[1:], ""), "unit": ROW}
+    old = {"overflow": MIN_OVERFLOW, **dict.fromkeys(_WORDS[1:], ""), "unit": ROW}
+    if raw["sample_rate"] == 1:
+        old["overflow"] = 0.0
     raw = {**old, **raw}
     if set(raw) != {*_NUMBERS, *_WORDS, "seeded", "scales"}:
         raise ValueError(f"its fields are {sorted(raw)}")

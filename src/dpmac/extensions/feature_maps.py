@@ -1,6 +1,6 @@
-"""A public feature map before a private table, computed once where it takes long.
+"""A public feature map applied to a private table, computed once if it is expensive.
 
-K3 is what it owes: rows go through the map in blocks of one public shape, each at its own place.
+It must satisfy K3: the map is computed in blocks of one public shape, with each row at its own place.
 """
 
 from __future__ import annotations
@@ -21,44 +21,51 @@ from dpmac.privacy.sampling import Map, OneRowEach
 
 @torch.no_grad()
 def behind(table: PrivateRows, feature_map: Map, room: int = 0) -> PrivateRows:
-    """The table with ``feature_map`` of its first column in place of that column, computed once.
+    """The table with its first column replaced by ``feature_map`` of it, computed once.
 
-    The rows go through it in blocks of one public shape, each at its own place, and a blank place holds zeros there. So
-    the row that comes or goes finds every other row's numbers as they were, bit for bit, exactly as if the feature map
-    were applied anew in every release. What comes out is as private as what went in, and stays inside. Rows of persons
-    have no place of their own, and their number is private, and rows of a store are not in memory: there the feature
-    map is applied to every block of every release, as if it were part of the query. Only if all columns, the first
-    behind the feature map, take no more than ``room`` bytes are a store's rows put through it once, as rows in memory
-    are, and are in memory from there on. What has shaped the feature map goes with the table: a release into a ledger
-    that does not hold it is refused.
+    The map is computed in blocks of one public shape, each row at its own place; a blank place holds zeros. So a row
+    that appears or disappears leaves the numbers of every other row unchanged, bit for bit, exactly as if the feature
+    map were applied in every release. The result is as private as the input, and stays inside the table. Rows of
+    persons have no place of their own, and their number is private; rows of a store are not in memory. For these the
+    feature map is applied to every block of every release, as part of the query. The exception is a store whose
+    columns, with the first one mapped, take at most ``room`` bytes: its rows are mapped once, like rows in memory, and
+    stay in memory. The origin of the feature map is part of the table: a release into a ledger that does not contain
+    it is rejected.
     """
     check_row_independence("feature_map", feature_map, table.blank(ROWS)[:1])
     origin = Origin.merged(table.origin, origin_of(feature_map, name="feature_map"))
     once = isinstance(table._columns, tuple) or _bytes(table, feature_map) <= room
     if isinstance(table._rows, Persons) or not once:
-        first, made = table._feature_map, table._with(table._columns, table._rows)
-        made._feature_map = feature_map if first is None else lambda rows: feature_map(first(rows))
-        made.origin = origin
+        made = table._with(table._columns, table._rows)
+        made._feature_map, made.origin = _after(table._feature_map, feature_map), origin
         return made
+    feature_map = _after(table._feature_map, feature_map)
     assert isinstance(table._rows, OneRowEach)
     rows_at, done = table._rows.rows, 0
     places = len(rows_at)
     whole: list[Tensor] = []
     for columns, at in _found(table, _in_blocks(rows_at)):
         (rows, *others), _ = gathered(columns, at.to(table.device))
-        block = (feature_map(rows if table._feature_map is None else table._feature_map(rows)), *others)
+        block = (feature_map(rows), *others)
         whole = whole or [column.new_empty((places, *column.shape[1:])) for column in block]
         for column, more in zip(whole, block, strict=True):
             column[done : done + len(at)] = more[: places - done]
         done += len(at)
-    there = torch.where(rows_at >= 0, torch.arange(places), -1)  # rows are now at their places' numbers
+    there = torch.where(rows_at >= 0, torch.arange(places), -1)  # row numbers are now the numbers of the places
     made = table._with(tuple(whole), OneRowEach(there, places))
     made._feature_map, made.origin = None, origin
     return made
 
 
+def _after(first: Map | None, second: Map) -> Map:
+    """The composition of two feature maps, the first of which may be absent."""
+    if first is None:
+        return second
+    return lambda rows: second(first(rows))
+
+
 def _found(table: PrivateRows, blocks: Sequence[Tensor]) -> Iterator[tuple[Columns, Tensor]]:
-    """Every block of row numbers with the columns, on the table's device, that they are rows of."""
+    """Every block of row numbers with the columns that it indexes, on the table's device."""
     if isinstance(table._columns, tuple):
         yield from ((table._columns, block) for block in blocks)
         return
@@ -67,7 +74,7 @@ def _found(table: PrivateRows, blocks: Sequence[Tensor]) -> Iterator[tuple[Colum
 
 
 def _bytes(table: PrivateRows, feature_map: Map) -> int:
-    """What all columns take behind a feature map: public."""
+    """The memory of all columns after the feature map: public."""
     first, *others = table.blank(MULTIPLE)
     rows = -(-len(table._rows) // MULTIPLE)
     return rows * sum(column.numel() * column.element_size() for column in (feature_map(first), *others))

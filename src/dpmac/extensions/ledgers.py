@@ -1,9 +1,9 @@
-"""The ledger as users hold it: the releases of one data set, with dates, purposes, models and runs.
+"""The ledger as users hold it: the releases from one data set, with dates, purposes, models and runs.
 
-Kept in memory and, when it has a file, as lines on disk (:mod:`dpmac.extensions.ledger_file`), flushed to the disk
-*before* the release hands anything back. So a crash can lose a result that was paid for, never a payment. A ledger
-belongs to a data set, not to a run: everything that is ever released from the same rows goes into one, with its date,
-its purpose and the model it went into.
+It is kept in memory and, if it has a file, as lines on disk (:mod:`dpmac.extensions.ledger_file`), which are flushed
+*before* the release returns anything. So a crash can lose a result that was paid for, but never the record of the
+payment. A ledger belongs to a data set, not to a run: everything that is ever released from the same rows goes into one
+ledger, with its date, its purpose and the model it went into.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dpmac.checks import ArgumentError, number
 from dpmac.extensions.entries import from_dict, published, to_dict
 from dpmac.extensions.ledger_file import LedgerFile
 from dpmac.kernels.streams import fresh_name
+from dpmac.old_names import OldAttribute
 from dpmac.planning.calibration import MULTIPLIERS, calibrate
 from dpmac.privacy.accounting import Mechanism, epsilon_of
 from dpmac.privacy.entry import Entry
@@ -30,8 +31,8 @@ from dpmac.privacy.ledger import Releases
 class Ledger(Releases):
     """Append-only releases. ``Ledger(path)`` starts a new one; ``Ledger.load(path)`` continues the one in a file.
 
-    A new file is made with the first release, not before. ``data_set`` is what the user calls the rows; nothing is ever
-    derived from the rows themselves.
+    A new file is created with the first release, not before. ``data_set`` is the user's name for the rows; nothing is
+    ever derived from the rows themselves.
     """
 
     def __init__(self, path: str | Path | None = None, data_set: str = "") -> None:
@@ -39,21 +40,25 @@ class Ledger(Releases):
             raise ArgumentError("data_set", data_set, "give the name of the data set as a text")
         super().__init__()
         self._data_set = data_set
-        self._run = fresh_name()  # what this object records has a name of its own, unless a run is noted
+        self._run = fresh_name()  # this object's entries have their own name, unless a run is noted
         self._noted: dict[int, dict[str, str]] = {}
         self._first_thread = threading.get_ident()
         self._copied, self._process, self._lock = False, os.getpid(), threading.RLock()
-        self._file = None if path is None else _begun(path, data_set)
+        self._file: LedgerFile | None = None
+        if path is not None:
+            self._file = _begun(path, data_set)
 
     @property
     def data_set(self) -> str:
-        """What the user calls the rows that all entries are about."""
+        """The user's name for the rows that all entries are about."""
         return self._data_set
 
     @property
     def path(self) -> Path | None:
-        """The file that every release is in before it returns; None if there is none. It is made by the first one."""
-        return None if self._file is None else self._file.path
+        """The file that contains every release before it returns; None if there is none. The first one creates it."""
+        if self._file is None:
+            return None
+        return self._file.path
 
     @property
     def begun(self) -> bool:
@@ -78,17 +83,19 @@ class Ledger(Releases):
             self._entries.append(dated)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Inside, no other thread records anything: it waits. So to ask whether a total has room, and to take it, are
-        one step. (Two *processes* cannot both write: :meth:`LedgerFile.append` refuses the second.)"""
+    def exclusive(self) -> Iterator[None]:
+        """Make other threads wait before they record anything. So checking a budget and spending it is one atomic step.
+        (Two *processes* cannot both write: :meth:`LedgerFile.append` rejects the second.)"""
         with self._lock:
             yield
 
+    alone = OldAttribute("exclusive")
+
     @contextmanager
     def noting(self, *, purpose: str | None = None, model: str | None = None, run: str | None = None) -> Iterator[None]:
-        """Write down, with everything that is released inside, what it was for and which model it went into.
+        """Record the purpose, the model and the run with everything that is released inside.
 
-        Each thread has its own notes; those of the thread that made the ledger hold where others noted nothing.
+        Each thread has its own notes; those of the thread that created the ledger apply where others noted nothing.
         """
         thread, said = threading.get_ident(), {"purpose": purpose, "model": model, "run": run}
         before = self._noted.get(thread, {})
@@ -103,11 +110,11 @@ class Ledger(Releases):
         return {"run": self._run, **first, **own}
 
     def until(self, count: int) -> Ledger:
-        """The first ``count`` entries, to look at."""
+        """A read-only ledger of the first ``count`` entries."""
         return self._view(self._entries[:count])
 
     def of_others(self, run: str) -> Ledger:
-        """Everything but the releases of one run, to look at."""
+        """A read-only ledger of everything except the releases of one run."""
         return self._view([entry for entry in self._entries if entry.run != run])
 
     def _view(self, entries: list[Entry]) -> Ledger:
@@ -117,30 +124,31 @@ class Ledger(Releases):
 
     def head(self, count: int) -> str | None:
         """The digest of the first ``count`` lines of the file; None if it has fewer, or there is no file."""
-        heads = [] if self._file is None else self._file.heads
-        return heads[count] if count < len(heads) else None
+        if self._file is None or count >= len(self._file.heads):
+            return None
+        return self._file.heads[count]
 
     def replaying(self, run: str, done: int) -> Ledger:
-        """For a seeded run that makes its releases after the first ``done`` again: those are not written twice.
+        """For a seeded run that repeats its releases after the first ``done``: these are not recorded twice.
 
-        The same seed on the same rows gives the same numbers, and nothing new is learned from them. Each must be a
-        seeded one of that ``run`` and be the release that was recorded; what goes beyond those is recorded as ever.
-        That the rows are the same is the caller's word: a seeded run protects nobody anyway.
+        The same seed on the same rows gives the same numbers, so nothing new is learned from them. Each must be a
+        seeded release of that ``run`` and equal the recorded one; further releases are recorded as usual. The caller
+        must ensure that the rows are the same; a seeded run protects nobody anyway.
         """
         return _Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
 
     def remaining(self, epsilon: float, delta: float) -> float:
-        """What is left of a total: the largest epsilon at ``delta`` of one further Gaussian release that still fits.
+        """What is left of a total: the largest epsilon at ``delta`` of one more Gaussian release that still fits.
 
-        0 if nothing does, and never more than a release of the least noise that a calibration may choose. A training of
-        many sampled steps composes a little differently from one release, so an estimator with ``total_epsilon`` asks
-        anew, with what it is going to release.
+        0 if none fits, and never more than a release with the smallest noise that a calibration may choose. A training
+        of many sampled steps composes slightly differently from one release, so an estimator with ``total_epsilon``
+        computes this again for what it is going to release.
         """
         total = number("epsilon", epsilon, "give the total, a number above 0", low=0.0, high=1e6, strict=True)
         spent = self.mechanisms()
         if epsilon_of([*spent, Mechanism(MULTIPLIERS.high)], delta) > total:
             return 0.0
-        noise = MULTIPLIERS.low  # of the largest release that is ever made
+        noise = MULTIPLIERS.low  # of the largest possible release
         if epsilon_of([*spent, Mechanism(noise)], delta) > total:
             noise = calibrate(lambda s: [*spent, Mechanism(s)], total, delta)
         return min(epsilon_of([Mechanism(noise)], delta), total)
@@ -148,15 +156,15 @@ class Ledger(Releases):
     def save(self, path: str | Path) -> None:
         """Write the whole ledger to a new file, in the format that :meth:`load` reads, with dates to the day."""
         copy = _begun(path, self._data_set)
-        copy.guarded = False  # a copy to look at: what is continued is the ledger
+        copy.guarded = False  # a copy to read: only the ledger itself is continued
         copy.append(*(published(entry) for entry in self._entries))
 
     @classmethod
     def load(cls, path: str | Path) -> Ledger:
-        """Read a ledger and go on appending to its file.
+        """Read a ledger and continue to append to its file.
 
-        A last line that a crash cut short is dropped (its release never returned). Any other damage, a line that was
-        edited or lines that are missing are a ValueError that says where.
+        A last line that a crash cut short is dropped (its release never returned). Any other damage, an edited line or
+        missing lines raise a ValueError that says where.
         """
         file, lines = LedgerFile.open(Path(path))
         ledger = cls(data_set=file.header.data_set)
@@ -172,12 +180,12 @@ class Ledger(Releases):
 
     @property
     def run(self) -> str:
-        """The name under which what is released now is recorded."""
+        """The name of the run under which releases are recorded now."""
         return self._words()["run"]
 
     @classmethod
     def of(cls, entries: Sequence[Mapping[str, Any]], data_set: str, run: str) -> Ledger:
-        """A ledger in memory that holds these already, and goes on as ``run``: for a process without the file."""
+        """A ledger in memory with these entries, continued as ``run``: for a process without the file."""
         ledger = cls(data_set=data_set)
         ledger._run = run
         ledger._entries = [from_dict(entry) for entry in entries]
@@ -185,16 +193,16 @@ class Ledger(Releases):
 
     @classmethod
     def read(cls, path: str | Path) -> Ledger:
-        """A ledger to look at: its file is not continued, and it refuses to record anything."""
+        """A read-only ledger: its file is not continued, and it refuses to record anything."""
         ledger = cls.load(path)
         ledger._file, ledger._copied = None, True
         return ledger
 
     @classmethod
     def at(cls, where: Ledger | str | Path | None, data_set: str = "") -> Ledger:
-        """The ledger that is meant: one given, the one in a file (continued, or begun), or a new one in memory.
+        """The ledger at ``where``: the given one, the one in a file (continued or new), or a new one in memory.
 
-        One that is begun is of ``data_set``; one that is there must be of that data set, if a name is given.
+        A new one is for ``data_set``; an existing one must be for that data set, if a name is given.
         """
         if where is None:
             return cls(data_set=data_set)
@@ -204,14 +212,15 @@ class Ledger(Releases):
             _check_place(Path(where))
             if not Path(where).exists() or not Path(where).stat().st_size:  # empty: a crash before the first line
                 return cls(where, data_set)
-        found = where if isinstance(where, Ledger) else cls.load(where)
+            where = cls.load(where)
+        found = where
         if data_set and found.data_set not in ("", data_set):
             fix = f"the ledger is of the data set {found.data_set!r}: give that name, or another ledger"
             raise ArgumentError("data_set", data_set, fix)
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """A ledger in memory that comes out of a pickle is a copy, and says so if anyone wants to go on with it."""
+        """A ledger in memory that was unpickled is a copy, and raises if anyone tries to record with it."""
         kept = {
             name: value for name, value in self.__dict__.items() if name not in ("_lock", "_noted", "_first_thread")
         }
@@ -221,10 +230,10 @@ class Ledger(Releases):
         self.__dict__.update(state, _lock=threading.RLock(), _noted={}, _first_thread=threading.get_ident())
 
     def __copy__(self) -> Ledger:
-        return self  # two objects that write to one file would not know of each other's lines
+        return self  # two objects writing to one file would not know about each other's lines
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> Ledger:
-        """Itself: what is spent is spent once, and a copy of whoever holds a ledger (``clone``) goes on with it."""
+        """Itself: spending is recorded once, and a copy of an object with a ledger (``clone``) shares the ledger."""
         return self
 
     def __repr__(self) -> str:
@@ -232,7 +241,7 @@ class Ledger(Releases):
 
 
 class _Replayed(Ledger):
-    """What :meth:`Ledger.replaying` gives."""
+    """The result of :meth:`Ledger.replaying`."""
 
     def __init__(self, whole: Ledger, recorded: list[Entry]) -> None:
         super().__init__(data_set=whole.data_set)
@@ -265,5 +274,5 @@ def _check_place(path: Path) -> None:
 
 
 def _today() -> str:
-    """The day, and no finer: ledgers are published, and the time between two releases may depend on private rows."""
+    """The day, no finer: ledgers are published, and the time between two releases may depend on private rows."""
     return datetime.now(UTC).date().isoformat()

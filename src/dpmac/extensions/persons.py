@@ -1,21 +1,22 @@
-"""Persons: whose row is whose, where the unit of privacy is a person with any number of rows.
+"""Persons: which rows belong to whom, if the unit of privacy is a person with any number of rows.
 
-A table of persons has a *place* for every person, and the number of persons, n, is public. How many rows a person has
-is not, nor is the number of rows in all: nothing that is released, and no shape of anything that is computed, depends
-on them. Neighbouring tables differ in one place: all rows of a person stand there, or none does.
+A table of persons has a *place* for every person, and the number of persons, n, is public. The number of rows of a
+person is private, and so is the total number of rows: nothing that is released, and no shape of any computation,
+depends on them. Neighbouring tables differ in one place: it holds all rows of a person, or none.
 
-A person that a sample takes brings at most ``max_rows`` of its rows; of more, so many are drawn anew for every release,
-without replacement, each set equally likely. The m rows that it brings are weighed by 1 / m. So their shares together
-are no longer than one row's bound, whatever the bound and whatever the rows (the triangle inequality), the noise is
-what it is for a table of n rows, and what is estimated is an average over persons. Which rows are drawn is a function
-of this person's rows and of fresh draws alone: given the draws, a release is the plain mechanism, and a mixture over
-draws that have the same law for both tables is no easier to tell apart than its worst part.
+A sampled person contributes at most ``max_rows`` of their rows. If there are more, a subset of that size is drawn anew
+for every release, without replacement, all subsets being equally likely. The m contributed rows are weighted by 1 / m.
+So the norm of their sum is at most one row's bound, for any bound and any rows (by the triangle inequality), the noise
+is that of a table of n rows, and the estimate is an average over persons. Which rows are drawn is a function of this
+person's rows and of fresh random numbers only. Given the random numbers, a release is the plain mechanism; and mixing
+over random numbers with the same distribution for both tables does not make the tables easier to distinguish than in
+the worst case.
 
-The rows of a person lie side by side, at ``together`` spots: a power of two, at most ``chunks.CHUNK``, so that they
-never straddle a block nor a chunk of it that is summed in single precision. Two neighbouring tables then differ inside
-one chunk, as tables of rows do, and a chunk holds the shares of CHUNK / together persons at most, each within one
-bound: :func:`dpmac.kernels.chunks.in_chunks` rounds by less than it may. Sums in double precision hold no more mass
-than those of as many rows as there are spots, which is what ``bounds.SLACK`` counts.
+The rows of a person are at ``spots_per_place`` neighbouring spots: a power of two, at most ``chunks.CHUNK``, so that
+they never straddle two blocks, or two chunks of a block that are summed in single precision. Two neighbouring tables
+then differ inside one chunk, as tables of rows do. A chunk holds the shares of at most CHUNK / spots_per_place persons,
+each within one bound, so :func:`dpmac.kernels.chunks.in_chunks` rounds by less than its margin. Sums in double
+precision add no more than those of as many rows as there are spots, which is what ``parts.SLACK`` counts.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ from torch import Tensor
 from dpmac.cells import flat, is_missing
 from dpmac.checks import ArgumentError, integer
 from dpmac.extensions.world import SINGLE_PROCESS, World
+from dpmac.old_names import OldAttribute
 from dpmac.privacy.entry import PERSON
 from dpmac.randomness import NoiseSource, SystemNoise
 
-MOST = 256  # rows that a person may bring: all lie in one chunk of chunks.CHUNK rows
+MOST = 256  # maximal number of rows of a person: they fit in one chunk of chunks.CHUNK rows
 USUAL = 4
-_DIGEST = 16  # bytes: no two of all ids that there are share one by chance
+_DIGEST = 16  # bytes: long enough that no two ids collide by chance
 _FIX = "give the id of a person for each row: a column, a list or an array"
 Array = np.ndarray[Any, Any]
 
@@ -49,20 +51,20 @@ Array = np.ndarray[Any, Any]
 class Persons:
     """``order[starts[p] : starts[p + 1]]`` are the rows of person p. The number of persons is public, the rest is not.
 
-    ``name`` is what the ids are called, the name of their column: public.
+    ``name`` is the public name of the ids, such as the name of their column.
     """
 
     order: Tensor
     starts: Tensor
     max_rows: int
     name: str = ""
-    world: World = SINGLE_PROCESS  # the processes that were asked whether they have rows of these persons, too
+    world: World = SINGLE_PROCESS  # the processes that were checked to have no rows of these persons
 
     @classmethod
     def of(cls, ids: Any, max_rows: int = USUAL, name: str = "") -> Persons:
-        """Rows with equal ``ids`` are one person's. Ids may be numbers, texts or anything that can be told apart.
+        """Rows with equal ``ids`` belong to one person. Ids may be numbers, strings or anything that can be compared.
 
-        A row without an id is refused: whose it is cannot be guessed. Ids themselves are forgotten.
+        A row without an id is rejected, because its owner cannot be guessed. The ids themselves are not kept.
         """
         fix = f"give the number of rows that a person brings at most, from 1 to {MOST}"
         most = integer("max_rows", max_rows, fix, low=1, high=MOST)
@@ -80,52 +82,58 @@ class Persons:
 
     @property
     def rows(self) -> int:
-        """The number of rows in all: private."""
+        """The total number of rows: private."""
         return len(self.order)
 
     @property
-    def together(self) -> int:
-        """Spots for one person: ``max_rows``, up to a power of two."""
+    def spots_per_place(self) -> int:
+        """The number of spots for one person: ``max_rows``, rounded up to a power of two."""
         return 1 << (self.max_rows - 1).bit_length()
+
+    together = OldAttribute("spots_per_place")
 
     @property
     def unit(self) -> str:
-        """The unit of privacy, as the ledger writes it."""
-        return f"{PERSON} by {self.name}" if self.name else PERSON
+        """The unit of privacy, as the ledger records it."""
+        if not self.name:
+            return PERSON
+        return f"{PERSON} by {self.name}"
 
     def drawn(self, places: Tensor | None, source: NoiseSource) -> Tensor:
-        """The rows that the persons at ``places`` (None: all) bring: (places, together), -1 where there is none.
+        """The rows of the persons at ``places`` (None: all): (places, spots_per_place), -1 for no row.
 
-        As many numbers are drawn for a person with no rows as for one with thousands, and no draw is shared.
+        A person with no rows takes as many random numbers as one with thousands, and none are shared.
         """
-        first = self.starts[:-1] if places is None else self.starts[places]
-        count = (self.starts[1:] if places is None else self.starts[places + 1]) - first
+        first, last = self.starts[:-1], self.starts[1:]
+        if places is not None:
+            first, last = first[places], last[places]
+        count = last - first
         chosen = _subset(count, self.max_rows, source.uniform(len(count) * self.max_rows).reshape(-1, self.max_rows))
-        rows = torch.full((len(count), self.together), -1)
+        rows = torch.full((len(count), self.spots_per_place), -1)
         if self.rows:
             found = self.order[(first.unsqueeze(1) + chosen).clamp(max=self.rows - 1)]
-            brought = torch.arange(self.max_rows) < count.unsqueeze(1)
-            rows[:, : self.max_rows] = torch.where(brought, found, -1)
+            present = torch.arange(self.max_rows) < count.unsqueeze(1)
+            rows[:, : self.max_rows] = torch.where(present, found, -1)
         return rows
 
     def whole_in(self, world: World, ids: Any) -> Persons:
-        """The same, if no other process of ``world`` has rows of anybody here; else everyone raises.
+        """The same persons, if no other process of ``world`` has rows of any of them; otherwise every process raises.
 
-        ``ids`` are those of the persons here, each once or more often. The guarantee is for all rows of a person, and a
-        person in two processes would have two places. Digests are compared, under a key that is drawn for this alone.
+        ``ids`` are those of the persons here, each at least once. The guarantee is for all rows of a person, and a
+        person in two processes would have two places. The processes compare digests under a key drawn for this purpose.
         """
         if world is not SINGLE_PROCESS:
             check_whole(world, flat(ids, "groups", _FIX))
         return replace(self, world=world)
 
     def without(self, person: int) -> tuple[Persons, Tensor]:
-        """The neighbour's persons, this one's place left blank; and which of the rows are kept."""
+        """The persons of the neighbouring table, in which this one's place is blank, and a mask of the rows kept."""
         first, last = int(self.starts[person]), int(self.starts[person + 1])
         if first == last:
             raise ArgumentError("place", person, "it is blank already")
         kept = torch.ones(self.rows, dtype=torch.bool)
         kept[self.order[first:last]] = False
-        rank = kept.long().cumsum(dim=0) - 1  # where a row is when the others have gone
+        rank = kept.long().cumsum(dim=0) - 1  # the row numbers after the others are deleted
         order = torch.cat([self.order[:first], self.order[last:]])
         starts = self.starts.clone()
         starts[person + 1 :] -= last - first
@@ -133,9 +141,12 @@ class Persons:
 
 
 def persons_in(world: World | None, groups: Any, max_rows: int, rows: int) -> Persons:
-    """The persons that ``groups`` says, of whom no other process of ``world`` may have rows."""
-    world = SINGLE_PROCESS if world is None else world
-    persons: Persons = groups if isinstance(groups, Persons) else Persons.of(groups, max_rows).whole_in(world, groups)
+    """The persons that ``groups`` defines; no other process of ``world`` may have rows of them."""
+    if world is None:
+        world = SINGLE_PROCESS
+    persons = groups
+    if not isinstance(persons, Persons):
+        persons = Persons.of(groups, max_rows).whole_in(world, groups)
     if persons.world is not world:
         fix = "whether others have rows of these persons was not asked: persons.whole_in(world, ids)"
         raise ArgumentError("groups", persons, fix)
@@ -157,13 +168,15 @@ def check_whole(world: World, ids: Iterable[Any]) -> None:
 
 
 def shared_key(world: World) -> bytes:
-    """A key that all processes of ``world`` have, drawn now: for digests that they compare and nobody keeps."""
+    """A fresh key shared by all processes of ``world``, for digests that are compared and not kept."""
     return bytes.fromhex(world.leaders(SystemNoise().uniform(4).numpy().tobytes().hex()))
 
 
 def _said(one: Any) -> str:
-    """An id in words that are the same for all ids that are equal: 1, 1.0, True, Decimal(1) and NumPy's are one."""
-    plain = one.item() if isinstance(one, np.generic) else one
+    """An id as a string that is the same for all equal ids: 1, 1.0, True, Decimal(1) and NumPy's are one."""
+    plain = one
+    if isinstance(one, np.generic):
+        plain = one.item()
     if isinstance(plain, str | bytes):
         return repr(plain)
     if isinstance(plain, int | float | Decimal | Fraction) and plain == plain:
@@ -174,9 +187,9 @@ def _said(one: Any) -> str:
 
 
 def _subset(count: Tensor, most: int, uniforms: Tensor) -> Tensor:
-    """For each c of ``count``, ``most`` numbers below c, each set of them equally likely; 0, 1, 2 ... if c is no more.
+    """For each c in ``count``, a uniformly random subset of ``most`` numbers below c; 0, 1, 2 ... if c <= ``most``.
 
-    Floyd's algorithm: at its i-th turn a number up to c - most + i, or that limit itself if the number is taken.
+    Floyd's algorithm: in turn i it takes a random number up to c - most + i, or that limit if the number is taken.
     """
     chosen = torch.arange(most).repeat(len(count), 1)
     many = count > most
@@ -189,12 +202,12 @@ def _subset(count: Tensor, most: int, uniforms: Tensor) -> Tensor:
 
 
 def _codes(ids: Array) -> tuple[Tensor, int]:
-    """A number for each id, equal for equal ids, in the order in which they first appear; and how many there are."""
+    """A number for each id, equal for equal ids, in order of first appearance, and how many distinct ids there are."""
     if ids.ndim != 1:
         raise ArgumentError("groups", f"shape {ids.shape}", _FIX)
-    gone = _missing(ids)
-    if gone.any():
-        row = int(np.argmax(gone))
+    missing = _missing(ids)
+    if missing.any():
+        row = int(np.argmax(missing))
         fix = "the row has no id, and whose it is cannot be guessed: fill it in, or drop the row"
         raise ArgumentError(f"groups, row {row}", ids[row], fix)
     if ids.dtype != object:
@@ -209,9 +222,11 @@ def _codes(ids: Array) -> tuple[Tensor, int]:
 
 
 def _missing(ids: Array) -> Array:
-    """Where there is no id; of an id of several parts, where any of them is missing."""
-    if ids.dtype.kind in "fcmM":
-        return np.asarray(np.isnat(ids) if ids.dtype.kind in "mM" else np.isnan(ids))
+    """Where the id is missing, or any part of an id that is a tuple."""
+    if ids.dtype.kind in "mM":
+        return np.asarray(np.isnat(ids))
+    if ids.dtype.kind in "fc":
+        return np.asarray(np.isnan(ids))
     if ids.dtype.kind in "US":
         return np.asarray(np.char.str_len(np.char.strip(ids)) == 0)
     if ids.dtype != object:
@@ -221,6 +236,8 @@ def _missing(ids: Array) -> Array:
 
 
 def _name_of(ids: Any) -> str:
-    """What a column of a data frame is called."""
+    """The name of a data frame's column, or "" if there is none."""
     name = getattr(ids, "name", None)
-    return name if isinstance(name, str) else ""
+    if not isinstance(name, str):
+        return ""
+    return name

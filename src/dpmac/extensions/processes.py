@@ -1,22 +1,22 @@
-"""Several processes that hold parts of one table, and release from it as one: all of :mod:`dpmac.privacy` that knows.
+"""Several processes that hold parts of one table and release from it jointly.
 
-Every process has a *shard*: its own places of the table, and n is the places of all. It draws its own Poisson sample of
-its own places with the plan's rate; together that is a Poisson sample of the table. It sums its own checked parts, in
-whole steps of the release's grid (:mod:`dpmac.privacy.noise`), so sums add up exactly, in whatever order. The *leader*
-alone learns the total, writes the event into the ledger, once, and only then draws noise, once; everybody gets what is
-released. A row stands in one shard, and what other processes send does not depend on it: the argument is the one for a
-single process, with "block" read across all of them.
+Every process has a *shard*: its own places of the table; n counts the places of all. It draws its own Poisson sample of
+its own places at the plan's rate; jointly these are a Poisson sample of the table. It sums its own checked parts in
+whole steps of the release's grid (:mod:`dpmac.privacy.noise`), so sums add up exactly in any order. Only the *leader*
+learns the total. It writes the event to the ledger once, then draws the noise once, and everybody gets the released
+numbers. A row is in one shard, and what other processes send does not depend on it: the proof is the one for a single
+process, with blocks in all processes.
 
-The leader looks at every process' sums by themselves and refuses those that no rows could have made: numbers that are
-not whole, or larger than its rows can bring (:func:`possible_sums`). Added up unseen, a number beyond what doubles hold
-exactly would round other processes' sums, or the noise, away. Within those limits a process may say what it likes of
-its own rows: the noise hides everybody else's as ever.
+The leader inspects the sums of every process and rejects those that no rows could have produced: numbers that are not
+whole, or larger than its rows can contribute (:func:`possible_sums`). If they were added unseen, a number beyond the
+exact range of doubles could round away the sums of other processes, or the noise. Within those limits a process may
+misreport its own rows: the noise still hides everybody else's.
 
-What one process must trust another with: its sums, which are private numbers, go to the leader through whatever
-torch.distributed talks over (its traffic is neither signed nor encrypted). See docs/scale.md.
+Each process must trust the others with its sums, which are private numbers and are sent to the leader through
+torch.distributed (whose traffic is neither signed nor encrypted). See docs/scale.md.
 
-Nothing is charged until every process has said that its sums are made and its promises kept; what differs between
-processes that must not (the plan, the code, the weights) is told at the same moment and refused.
+Nothing is charged until every process has confirmed that its sums are computed and its promises kept. Differences
+between processes that must agree (the plan, the code, the weights) are reported at the same time and raise an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, distributed
 
 from dpmac.extensions.world import Done, WorldError
-from dpmac.privacy.gaussian_release import Asked
+from dpmac.privacy.gaussian_release import ReleaseRequest
 from dpmac.privacy.ledger import Releases
 from dpmac.randomness import NoiseSource
 
@@ -41,14 +41,16 @@ from dpmac.randomness import NoiseSource
 class ProcessGroup:
     """The processes of a torch.distributed group, which must have been started (``dpmac.training.distributed``).
 
-    ``group`` carries sums and answers (NCCL between GPUs, gloo else); ``words``, a gloo group, what processes say.
+    ``group`` carries sums and answers (NCCL between GPUs, otherwise gloo); ``words``, a gloo group, carries messages.
     """
 
     def __init__(self, group: Any = None, words: Any = None) -> None:
-        self._group, self._words = group, group if words is None else words
+        self._group, self._words = group, words
+        if words is None:
+            self._words = group
         self.rank, self.size = distributed.get_rank(group), distributed.get_world_size(group)
         self._notes: dict[str, Any] = {}
-        self._count = 0  # releases begun: nobody's second meets another's first
+        self._count = 0  # releases begun: all processes must be at the same one
         self._broken = False
 
     @property
@@ -56,36 +58,36 @@ class ProcessGroup:
         return self.rank == 0
 
     def __repr__(self) -> str:
-        return f"Together(rank={self.rank}, size={self.size})"
+        return f"ProcessGroup(rank={self.rank}, size={self.size})"
 
     def __deepcopy__(self, memo: Any) -> ProcessGroup:
         return self  # a handle
 
-    def released(self, asked: Asked, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
+    def released(self, request: ReleaseRequest, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
         self._count += 1
-        self._notes |= {"the number of releases": self._count, **described(asked)}
-        whole = self.everywhere(lambda: whole_sums(asked, source))
-        liars = self._collect(whole, most_steps(asked))
-        answer: dict[str, Tensor] = {p.name: whole.new_empty(p.shape) for p in asked.query.partitions}
+        self._notes |= {"the number of releases": self._count, **described(request)}
+        whole = self.everywhere(lambda: whole_sums(request, source))
+        liars = self._collect(whole, most_steps(request))
+        answer: dict[str, Tensor] = {p.name: whole.new_empty(p.shape) for p in request.query.partitions}
         with self._led():
             if self.leads:
                 if liars:
                     raise WorldError(
                         f"process {liars[0]} sent sums that no rows of its own could make: nothing was released"
                     )
-                ledger.append(asked.entry)
-                pieces = torch.split(whole, [math.prod(p.shape) for p in asked.query.partitions])
-                shaped = zip(pieces, asked.query.partitions, strict=True)
-                answer = asked.perturbed([piece.view(p.shape) for piece, p in shaped], source)
-        self.spread([answer[p.name] for p in asked.query.partitions])
+                ledger.append(request.entry)
+                pieces = torch.split(whole, [math.prod(p.shape) for p in request.query.partitions])
+                shaped = zip(pieces, request.query.partitions, strict=True)
+                answer = request.perturbed([piece.view(p.shape) for piece, p in shaped], source)
+        self.spread([answer[p.name] for p in request.query.partitions])
         if not self.leads:
-            ledger.append(asked.entry)
+            ledger.append(request.entry)
         return answer
 
     def _collect(self, mine: Tensor, limits: Sequence[float]) -> list[int]:
-        """Add everybody's sums to the leader's; the answer, there, is who sent sums that cannot be true.
+        """Add everybody's sums to the leader's; on the leader, returns the ranks whose sums are impossible.
 
-        One process after the other: a reduction would add up numbers that nobody has looked at.
+        One process after the other: a reduction would add numbers that nobody has inspected.
         """
         if not self.leads:
             with self._talking():
@@ -128,7 +130,9 @@ class ProcessGroup:
         return [json.loads(one[: int(length)].numpy().tobytes()) for one, length in pairs]
 
     def leaders(self, value: Any) -> Any:
-        return self.everyone(value if self.leads else None)[0]
+        if not self.leads:
+            value = None
+        return self.everyone(value)[0]
 
     def agree(self, what: str, value: Any) -> None:
         self._compare({**self._taken(), what: value})
@@ -148,7 +152,7 @@ class ProcessGroup:
                     tensor.copy_(flat.view(tensor.shape))
 
     def leave(self) -> None:
-        """Talk to nobody any more, and hold no connection open: whoever waits for this process hears of it."""
+        """Stop communicating and close all connections, so that processes that wait for this one get an error."""
         self._group = self._words = None
         self._broken = True
 
@@ -156,7 +160,7 @@ class ProcessGroup:
 
     @contextmanager
     def _talking(self) -> Iterator[None]:
-        """What torch.distributed raises when a process is gone, in our words; from then on nobody is talked to."""
+        """Translate errors that torch.distributed raises if a process is gone; after one, all communication stops."""
         if self._broken:
             raise WorldError("the processes have lost each other before: start all of them again to go on")
         try:
@@ -176,17 +180,19 @@ class ProcessGroup:
         return self._global(0)
 
     def _global(self, rank: int) -> int:
-        return rank if self._group is None else distributed.get_global_rank(self._group, rank)
+        if self._group is None:
+            return rank
+        return distributed.get_global_rank(self._group, rank)
 
     @contextmanager
     def _led(self) -> Iterator[None]:
-        """Around what the leader alone does: if it fails, everyone hears of it."""
+        """Around what only the leader does: if it fails, every process raises."""
         failed: Exception | None = None
         try:
             yield
         except Exception as error:
             failed = error
-        flag = torch.tensor([0 if failed is None else 1])
+        flag = torch.tensor([int(failed is not None)])
         with self._talking():
             distributed.broadcast(flag, src=self._first, group=self._words)
         if failed is not None:
@@ -199,7 +205,7 @@ class ProcessGroup:
         return notes
 
     def _compare(self, notes: dict[str, Any], failed: Exception | None = None) -> None:
-        """One short message each; only if they are not all alike, what is behind them."""
+        """Exchange one short message each, and the full notes only if the messages differ."""
         digest = hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).digest()
         mine = torch.tensor([failed is not None, *digest], dtype=torch.uint8)
         heard = [torch.zeros_like(mine) for _ in range(self.size)]
@@ -223,31 +229,32 @@ class ProcessGroup:
         raise WorldError("the processes do not do the same")
 
 
-def whole_sums(asked: Asked, source: NoiseSource) -> Tensor:
-    """This process' sums, one partition after the other, in whole steps of the grid."""
-    sums, on_grid = asked.sums(source)
-    whole = sums if on_grid else asked.grid.whole(sums, asked.scales)
-    return torch.cat([total.reshape(-1) for total in whole])
+def whole_sums(request: ReleaseRequest, source: NoiseSource) -> Tensor:
+    """This process's sums in whole steps of the grid, all partitions concatenated."""
+    sums, on_grid = request.sums(source)
+    if not on_grid:
+        sums = request.grid.whole(sums, request.scales)
+    return torch.cat([total.reshape(-1) for total in sums])
 
 
-def most_steps(asked: Asked) -> list[float]:
-    """The largest number of grid steps that each process' rows can bring: public."""
-    return [asked.grid.most_steps(rows) for rows in asked.batch.most_rows(asked.paddings)]
+def most_steps(request: ReleaseRequest) -> list[float]:
+    """The largest number of grid steps that the rows of each process can contribute: public."""
+    return [request.grid.most_steps(rows) for rows in request.batch.most_rows(request.paddings)]
 
 
-def described(asked: Asked) -> dict[str, str]:
-    """All public facts of a release in words: what processes must agree on before anything is paid for."""
+def described(request: ReleaseRequest) -> dict[str, str]:
+    """All public facts about a release, which processes must agree on before anything is charged."""
     words = ("label", "noise_multiplier", "sample_rate", "overflow", "seeded", "scales", "unit")
-    said: dict[str, Any] = {word: getattr(asked.entry, word) for word in words}
-    said["shapes"] = {p.name: (p.shape, p.symmetric) for p in asked.query.partitions}
-    said["grid"], said["divisor"] = asked.grid, asked.divisor
+    said: dict[str, Any] = {word: getattr(request.entry, word) for word in words}
+    said["shapes"] = {p.name: (p.shape, p.symmetric) for p in request.query.partitions}
+    said["grid"], said["divisor"] = request.grid, request.divisor
     return {f"the release's {word}": repr(value) for word, value in said.items()}
 
 
 def possible_sums(sums: Tensor, limit: float) -> bool:
-    """Whether rows can have made these sums: whole numbers of steps, none beyond ``limit``.
+    """Whether rows can have produced these sums: whole numbers of steps, none beyond ``limit``.
 
-    A ``limit`` of infinity is that of a release without noise, which has no grid: only numbers are asked for.
+    A release without noise has no grid and an infinite ``limit``: its sums must only be finite.
     """
     if math.isinf(limit):
         return bool(sums.isfinite().all())
@@ -256,4 +263,6 @@ def possible_sums(sums: Tensor, limit: float) -> bool:
 
 def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
+    if len(text) > 120:
+        text = f"{text[:117]}..."
+    return text

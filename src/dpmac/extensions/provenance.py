@@ -1,11 +1,11 @@
-"""Where something that looks public came from: a network, a feature map or a threshold that private rows have shaped.
+"""The origin of things that look public: a network, a feature map or a threshold that was computed from private rows.
 
-Whatever leaves a release is public in the sense of its ledger, and of no other: used again on the same rows under an
-empty ledger, it would make a statement too small. So what is made of released numbers carries the names of the
-releases (every entry of a ledger has the name of its run). The trainer, the estimators and the methods compare before
-they ask rows: the ledger in use must hold them (:func:`check_origin`); :func:`release` by itself does not look into a
-query. Copies, pickles, files and ``state_dict`` keep it. A bare tensor cannot: what
-is rebuilt from numbers by hand has no origin, and is taken for public.
+Released numbers are public with respect to the ledger of their release, and to no other: if they were used again on the
+same rows with an empty ledger, the stated epsilon would be too small. So whatever is computed from released numbers
+carries the names of the releases (every entry of a ledger has the name of its run). The trainer, the estimators and the
+methods check before they access rows that the ledger in use contains these releases (:func:`check_origin`);
+:func:`release` itself does not look into a query. Copies, pickles, files and ``state_dict`` keep the origin. A bare
+tensor cannot: what is rebuilt from numbers by hand has no origin, and is treated as public.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from dpmac.privacy.ledger import Releases
 
 _KEY = "dpmac.origin"  # in a state_dict's metadata
-_MOST = 100_000  # objects of one thing that are looked into
-_BOOKS = tuple(  # modules of books of releases
+_MOST = 100_000  # maximal number of objects that are inspected in one thing
+_BOOKS = tuple(  # modules of ledgers, which are not inspected
     f"dpmac.{name}" for name in ("extensions.ledgers", "privacy.ledger", "privacy.entry", "extensions.ledger_file")
 )
 Runs = Mapping[str, tuple[Mechanism, ...]]
-_HELD: WeakKeyDictionary[Releases, set[Origin]] = WeakKeyDictionary()  # what a ledger was found to hold
+_HELD: WeakKeyDictionary[Releases, set[Origin]] = WeakKeyDictionary()  # origins that a ledger is known to contain
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The releases that have shaped something: for each run of a ledger, what was released until then.
+    """The releases that something was computed from: for each run of a ledger, the releases until then.
 
-    Equal to another by value, and falsy if no release is known. ``declared`` are reasons, given by the user, why
-    something that was shaped is public with respect to the rows to come (:meth:`Shaped.as_public`). ``unseen`` are the
-    classes of objects that took part and could not be looked into.
+    Origins are compared by value; one without releases is falsy. ``declared`` are the user's reasons why something that
+    was computed from private rows is public with respect to future rows (:meth:`Shaped.as_public`). ``unseen`` are the
+    classes of objects that took part and could not be inspected.
     """
 
     runs: tuple[tuple[str, tuple[Mechanism, ...]], ...] = ()
@@ -53,7 +53,7 @@ class Origin:
 
     @classmethod
     def of(cls, ledger: Releases, *before: Origin | None) -> Origin:
-        """Everything that ``ledger`` holds now (what is more than needed costs nothing), and what ``before`` had."""
+        """All releases in ``ledger`` now (more than necessary does no harm), and those in ``before``."""
         counts = Counter((_name(e), e.noise_multiplier, e.sample_rate, e.label, e.overflow) for e in ledger.entries)
         found: dict[str, list[Mechanism]] = {}
         for (run, noise, rate, label, overflow), count in counts.items():
@@ -61,16 +61,16 @@ class Origin:
         return cls.merged(cls(_sorted({run: tuple(made) for run, made in found.items()})), *before)
 
     def check(self, ledger: Releases) -> None:
-        """Raise :class:`ArgumentError` unless ``ledger`` holds these releases."""
+        """Raise :class:`ArgumentError` unless ``ledger`` contains these releases."""
         check_origin(ledger, feature_map=self)
 
     @classmethod
     def merged(cls, *known: Origin | None) -> Origin:
-        """All that any of them knows."""
+        """The union of several origins."""
         origins = [origin for origin in known if origin is not None]
         runs: dict[str, tuple[Mechanism, ...]] = {}
         for run, made in (item for origin in origins for item in origin.runs):
-            if _count(made) > _count(runs.get(run, ())):  # a run is only ever added to: more of it holds the less
+            if _count(made) > _count(runs.get(run, ())):  # runs only grow: the longer one contains the shorter
                 runs[run] = made
         declared = dict.fromkeys(why for origin in origins for why in origin.declared)
         unseen = dict.fromkeys(kind for origin in origins for kind in origin.unseen)
@@ -87,7 +87,7 @@ class Origin:
         return merged(m for _, made in self.runs for m in made)
 
     def within(self, ledger: Releases) -> bool:
-        """Whether ``ledger`` holds all of these releases. (Once it does, it always will: that is remembered.)"""
+        """Whether ``ledger`` contains all of these releases. (Once it does, it always will, so this is cached.)"""
         book = _whole(ledger)
         known = _HELD.setdefault(book, set())
         if self not in known:
@@ -97,18 +97,18 @@ class Origin:
         return True
 
     def beyond(self, ledger: Releases) -> Origin:
-        """The runs of which ``ledger`` lacks a release."""
+        """The runs with releases that ``ledger`` lacks."""
         held = Counter(_name(entry) for entry in _whole(ledger).entries)
         return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
 
     def called_public(self, why: str) -> Origin:
-        """No release at all, on the user's word."""
+        """An origin without releases, declared public by the user."""
         if not isinstance(why, str) or not why.strip():
             raise ArgumentError("why", why, "say why no row to come has shaped it, such as 'rows of other people'")
         return Origin(declared=(*self.declared, " ".join(why.split()).rstrip(".;")))
 
     def notes(self) -> tuple[str, ...]:
-        """For a statement: what it takes on the user's word."""
+        """Lines for a statement: what relies on the user's declarations."""
         said = [f"what had shaped the model before, which the user called public: {why};" for why in self.declared]
         hidden = "which took part and could not be looked into: private rows may have shaped it before;"
         return (*said, *(f"what an object of {kind} holds, {hidden}" for kind in self.unseen))
@@ -116,12 +116,14 @@ class Origin:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a file's header."""
         runs = {run: [asdict(m) for m in made] for run, made in self.runs}
-        unseen = {"unseen": list(self.unseen)} if self.unseen else {}
-        return {"runs": runs, "declared": list(self.declared), **unseen}
+        raw: dict[str, Any] = {"runs": runs, "declared": list(self.declared)}
+        if self.unseen:
+            raw["unseen"] = list(self.unseen)
+        return raw
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any] | None) -> Origin:
-        """What :meth:`to_dict` wrote; None for files that know of none."""
+        """Read what :meth:`to_dict` wrote; None in files without an origin."""
         if raw is None:
             return cls()
         runs = {str(run): merged(Mechanism(**one) for one in made) for run, made in raw["runs"].items()}
@@ -133,15 +135,15 @@ PUBLIC = Origin()
 
 
 class Shaped(nn.Module):
-    """A module that knows its :class:`Origin`: PUBLIC, unless it was made of released numbers."""
+    """A module that knows its :class:`Origin`: PUBLIC, unless it was computed from released numbers."""
 
     origin: Origin = PUBLIC
 
     def as_public(self, why: str) -> Self:
-        """A copy that is public to the rows to come, on your word: ``why``, such as "trained on rows of other people".
+        """A copy that you declare public for future rows; ``why`` is a reason: "trained on rows of other people".
 
-        The word goes into the statement of whatever is trained from it, among what the guarantee does not cover. If any
-        of the rows to come have shaped it, the statement's epsilon is too small.
+        The reason appears in the statement of whatever is trained from the copy, among what the guarantee does not
+        cover. If any of the future rows were used to compute it, the statement's epsilon is too small.
         """
         known = origin_of(self).called_public(why)
         copied = copy.deepcopy(self)
@@ -153,7 +155,7 @@ class Shaped(nn.Module):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[no-untyped-call]
-        if self.origin != PUBLIC and hasattr(destination, "_metadata"):  # beside the weights: the keys stay torch's
+        if self.origin != PUBLIC and hasattr(destination, "_metadata"):  # not among the keys, which are torch's
             destination._metadata.setdefault(prefix[:-1], {})[_KEY] = json.dumps(self.origin.to_dict())
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *more: Any) -> None:
@@ -188,13 +190,13 @@ def as_public(module: nn.Module, why: str) -> nn.Module:
 
 
 def origin_of(*things: Any, name: str = "thing") -> Origin:
-    """What has shaped any of these, and all that they hold (:mod:`dpmac.extensions.contents`).
+    """The origin of these things and of everything that they hold (:mod:`dpmac.extensions.contents`).
 
-    What cannot be looked into is named in ``unseen``. A bare tensor, a file, and a variable that is looked up by a name
-    made at run time (``globals()[...]``) tell nothing. Raises :class:`ArgumentError`, under ``name``, for a thing that
-    holds too many objects to look at all of them.
+    Objects that cannot be inspected are listed in ``unseen``. A bare tensor, a file, and a variable that is looked up
+    by a name computed at run time (``globals()[...]``) have no known origin. Raises :class:`ArgumentError`, under
+    ``name``, for a thing that holds too many objects to inspect.
     """
-    seen: dict[int, Any] = {}  # by id, and kept, so that no id is used twice
+    seen: dict[int, Any] = {}  # by id; the objects are kept alive so that no id is reused
     return Origin.merged(*(found for thing in things for found in _origins_in(thing, seen, name)))
 
 
@@ -222,13 +224,16 @@ def _origins_in(thing: Any, seen: dict[int, Any], name: str) -> list[Origin]:
 
 
 def check_origin(ledger: Releases, delta: float | None = None, **things: Any) -> Origin:
-    """What has shaped ``things``; :class:`ArgumentError` for the first that releases have shaped which ``ledger``
-    lacks, or that holds too much to be looked through."""
+    """The origin of ``things``; raises :class:`ArgumentError` for the first one that was computed from releases which
+    ``ledger`` lacks, or that holds too many objects to inspect."""
     known = {name: origin_of(thing, name=name) for name, thing in things.items()}
     for name, origin in known.items():
         if origin and not origin.within(ledger):
-            cost = "" if delta is None else f", epsilon {epsilon_of(origin.mechanisms(), delta):.4g} at delta {delta:g}"
-            own = name if hasattr(type(things[name]), "as_public") else "the network, feature map or schema in it"
+            cost, own = "", "the network, feature map or schema in it"
+            if delta is not None:
+                cost = f", epsilon {epsilon_of(origin.mechanisms(), delta):.4g} at delta {delta:g}"
+            if hasattr(type(things[name]), "as_public"):
+                own = name
             said = f"{own}.as_public('rows of other people')"
             if isinstance(things[name], nn.Module) and not isinstance(things[name], Shaped):
                 said = f"dpmac.modules.as_public({name}, 'rows of other people')"
@@ -242,13 +247,13 @@ def check_origin(ledger: Releases, delta: float | None = None, **things: Any) ->
 
 
 def _whole(ledger: Releases) -> Releases:
-    """Of a run that makes its releases again, the ledger that it is of."""
+    """The underlying ledger of a run that repeats its releases; otherwise the ledger itself."""
     book: Releases = getattr(ledger, "_whole", ledger)
     return book
 
 
 def _name(entry: Entry) -> str:
-    """What an entry is told apart by: its run, or where a file of version 0.2 names none, what it says of itself."""
+    """The identifier of an entry: its run, or, if a file of version 0.2 has none, a digest of its contents."""
     if entry.run:
         return entry.run
     said = (entry.mechanism().describe(), entry.date[:10], entry.purpose, entry.model)

@@ -1,10 +1,11 @@
-"""A ledger's witness: a small file beside it that remembers how many releases it held, and the digest of the last.
+"""The rollback guard: a small file next to a ledger that records its number of releases and the last digest.
 
-A chain cannot tell an old copy of itself from the newest: both are whole. So every release is noted here as well, in
-``NAME.seen``, after it is on the disk in the ledger; a ledger that has fewer releases than its witness saw, or others,
-is refused. The witness may lag behind (a crash comes between the two), and is never ahead. It helps against a copy that
-was put back, or a file that was deleted and begun anew; whoever restores or deletes both is not found out, and keeps
-the digest that ``dpmac ledger verify`` prints, or a model's folder, to compare with (``--against``).
+A chain cannot distinguish an old copy of itself from the newest one: both are complete. So every release is also
+recorded here, in ``NAME.seen``, after it is on the disk in the ledger. A ledger with fewer or other releases than its
+guard recorded is rejected. The guard may lag behind (after a crash between the two writes), and is never ahead. It
+detects an old copy that was put back, or a file that was deleted and started anew. It does not detect that both files
+were restored or deleted; against that, keep the digest that ``dpmac ledger verify`` prints, or a model's folder, to
+compare with (``--against``).
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from dpmac.files import opened_in_place, whole_file
 from dpmac.limits import parsed, read_bytes
 
 _DIGITS = 12
-_LONGEST = 4096  # bytes: it has less than 300
+_LONGEST = 4096  # bytes: it takes less than 300
 _FIX = "put the newest copy back, or what was spent since is forgotten. If that is meant, delete"
 
 
 def guard_file_of(ledger: Path) -> Path:
-    """The witness of a ledger's file, whether it is there or not."""
-    place = ledger.resolve()  # a link has no witness of its own
+    """The path of the rollback guard of a ledger's file, whether it exists or not."""
+    place = ledger.resolve()  # a link has no guard of its own
     return place.with_name(f"{place.name}.seen")
 
 
 def note(ledger: Path, heads: Sequence[str]) -> None:
-    """Remember that a ledger has come so far. What cannot be written is left: a release never fails for its witness."""
+    """Record the state of a ledger. Errors are ignored: a release never fails because of the rollback guard."""
     seen = {"entries": f"{len(heads) - 1:0{_DIGITS}d}", "head": heads[-1], "root": heads[0]}
     text, place = json.dumps(seen).encode() + b"\n", guard_file_of(ledger)
-    with suppress(OSError), opened_in_place(place) as handle:  # one write of a few bytes, and through no link
+    with suppress(OSError), opened_in_place(place) as handle:  # one write of a few bytes, not through a link
         if os.fstat(handle.fileno()).st_size == len(text):
             handle.write(text)
             return
@@ -44,9 +45,9 @@ def note(ledger: Path, heads: Sequence[str]) -> None:
 
 
 def check(ledger: Path, heads: Sequence[str], seen: dict[str, Any] | None) -> None:
-    """Raise ValueError unless a ledger with these digests is what its witness saw, or has come further since.
+    """Raise ValueError unless a ledger with these digests is the one that its guard recorded, or a continuation of it.
 
-    ``seen`` must have been read *before* the ledger: somebody may write to both in between.
+    ``seen`` must have been read *before* the ledger, because another process may write to both in between.
     """
     if seen is None:
         return
@@ -62,18 +63,18 @@ def check(ledger: Path, heads: Sequence[str], seen: dict[str, Any] | None) -> No
 
 
 def check_none(ledger: Path) -> None:
-    """Raise unless a new ledger may begin here: not where one with releases has gone."""
-    seen = told(ledger)
+    """Raise if a new ledger must not start here, because one with releases has disappeared."""
+    seen = recorded(ledger)
     if seen is not None and int(seen["entries"]):
         place = guard_file_of(ledger)
         fix = f"a ledger of {int(seen['entries'])} releases was here, says {place}, and is gone: {_FIX} {place}"
         raise ArgumentError("ledger", str(ledger), fix)
 
 
-def told(ledger: Path) -> dict[str, Any] | None:
-    """What the witness says; None if there is none, or it is damaged: it is a help, and no ledger."""
+def recorded(ledger: Path) -> dict[str, Any] | None:
+    """What the guard recorded; None if there is no guard or it is damaged, since it is an aid and not a ledger."""
     place = guard_file_of(ledger)
-    if not place.is_file():  # a pipe would make its reader wait
+    if not place.is_file():  # reading a pipe would block
         return None
     try:
         seen = parsed(read_bytes(place, _LONGEST))

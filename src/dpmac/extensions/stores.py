@@ -1,8 +1,8 @@
-"""Rows that are not in memory: fetched by their numbers when a sample needs them, and ahead of that where it can be.
+"""Rows that are not in memory: fetched by number when a sample needs them, and in advance where possible.
 
-A :class:`Store` stands where a table's columns would. What is computed from fetched rows is what would be computed from
-rows in memory, bit for bit: a store moves numbers, and does nothing to them. It runs inside the door, and how long it
-takes, which of its files it touches and how much it reads are as private as the rows (docs/threat-model.md).
+A :class:`Store` takes the place of a table's columns. The results are the same as for rows in memory, bit for bit: a
+store moves numbers and does not change them. It runs inside the release, and its running time, the files it touches and
+the amount it reads are as private as the rows (docs/threat-model.md).
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from dpmac.kernels.gathering import Columns
 
 
 class Store(Protocol):
-    """Columns of equal length, somewhere. Rows never change."""
+    """Columns of equal length outside memory. Rows never change."""
 
     def __len__(self) -> int:
         """The number of rows."""
 
     @property
     def blank(self) -> Columns:
-        """No rows of every column, on the CPU: their shapes and kinds, public."""
+        """Every column with no rows, on the CPU: the public shapes and dtypes."""
 
     def fetch(self, rows: Tensor) -> Columns:
-        """The rows of these numbers, ascending and each once, of every column, on the CPU; from any thread."""
+        """The rows with these numbers, which are ascending and distinct, of every column, on the CPU; thread-safe."""
 
 
-class Ahead:
-    """Fetches in the background, one after the other: what is asked first is there first."""
+class BackgroundFetcher:
+    """Fetches rows in the background, in the order of the requests."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="dpmac-rows")
 
     def fetch(self, rows: Tensor) -> Future[Fetched]:
-        """The rows ``rows`` (-1 for none, in any order), as soon as they are there."""
+        """A future for the rows ``rows`` (-1 for none, in any order)."""
         wanted = torch.unique(rows[rows >= 0])
         return self._pool.submit(lambda: Fetched(wanted, self._checked(wanted)))
 
     def prefetched(self, rows: Tensor) -> Prefetched:
-        """Those rows alone, fetched from now on."""
+        """A fetcher for these rows only, which starts to fetch them now."""
         return Prefetched(self.fetch(rows))
 
     def _checked(self, rows: Tensor) -> Columns:
-        """What the store gives, of the kinds that it promised: none may follow from the rows that came along."""
+        """The store's rows, checked to have the promised dtypes and shapes, which must not depend on the rows."""
         found, blank = self.store.fetch(rows), self.store.blank
         forms = [(len(column), column.dtype, column.shape[1:], column.device.type) for column in found]
         if forms != [(len(rows), kind.dtype, kind.shape[1:], "cpu") for kind in blank]:
@@ -56,7 +56,7 @@ class Ahead:
         return found
 
     def each(self, blocks: Iterator[Tensor]) -> Iterator[tuple[Columns, Tensor]]:
-        """Block after block of row numbers, as columns and places in them; the next one is fetched meanwhile."""
+        """For each block of row numbers: columns, and the row numbers within these; the next block is prefetched."""
         waiting: tuple[Tensor, Future[Fetched]] | None = None
         for block in blocks:
             coming = block, self.fetch(block)
@@ -68,12 +68,12 @@ class Ahead:
 
 
 class Prefetched:
-    """Some rows of a store, on their way."""
+    """Some rows of a store that are being fetched."""
 
     def __init__(self, coming: Future[Fetched]) -> None:
         self._coming = coming
 
-    def prefetched(self, rows: Tensor) -> Prefetched:  # noqa: ARG002 - they are
+    def prefetched(self, rows: Tensor) -> Prefetched:  # noqa: ARG002 - already being fetched
         return self
 
     def each(self, blocks: Iterator[Tensor]) -> Iterator[tuple[Columns, Tensor]]:
@@ -88,6 +88,6 @@ class Fetched:
         self._rows, self._columns = rows, columns
 
     def at(self, rows: Tensor) -> tuple[Columns, Tensor]:
-        """The columns, and where in them the rows of these numbers are; -1 stays -1."""
+        """The columns, and the positions in them of the rows with these numbers; -1 stays -1."""
         place = torch.searchsorted(self._rows, rows.clamp(min=0).contiguous())
         return self._columns, torch.where(rows >= 0, place, -1)

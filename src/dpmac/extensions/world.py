@@ -1,6 +1,6 @@
-"""The processes that hold parts of one table and release from it as one: what the rest of the core asks of them.
+"""The interface of the processes that hold parts of one table and release from it jointly.
 
-Most of the time there is one (:class:`SingleProcess`). Several are :class:`dpmac.extensions.processes.ProcessGroup`.
+Usually there is one (:class:`SingleProcess`). Several are a :class:`dpmac.extensions.processes.ProcessGroup`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from dpmac.privacy.gaussian_release import Asked
+    from dpmac.privacy.gaussian_release import ReleaseRequest
     from dpmac.privacy.ledger import Releases
     from dpmac.randomness import NoiseSource
 
@@ -19,7 +19,7 @@ Done = TypeVar("Done")
 
 
 class WorldError(RuntimeError):
-    """Another process has stopped, cannot be reached, or does something else than this one."""
+    """Another process has stopped, cannot be reached, or does something different from this one."""
 
 
 class World(Protocol):
@@ -27,45 +27,46 @@ class World(Protocol):
 
     @property
     def rank(self) -> int:
-        """This one's number, from 0."""
+        """The number of this process, from 0."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of processes."""
 
     @property
     def leads(self) -> bool:
-        """Whether this one keeps the ledger and makes the noise."""
+        """Whether this process keeps the ledger and draws the noise."""
 
-    def released(self, asked: Asked, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
-        """One release of several processes: everyone's sums are made, the leader's event is written and its noise
-        drawn, and everyone gets its answer. What is asked must be the same everywhere."""
+    def released(self, request: ReleaseRequest, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
+        """One joint release: every process computes its sums, the leader records the event and draws the noise, and
+        every process gets the answer. The request must be the same everywhere."""
 
     def everywhere(self, work: Callable[[], Done]) -> Done:
-        """``work``, done by everyone; if it fails anywhere, everyone raises. In it nobody may wait for others."""
+        """Run ``work`` in every process; if it fails in one, all raise. ``work`` must not wait for other processes."""
 
     def everyone(self, mine: Any) -> list[Any]:
-        """What every process says, in their order: plain public values, as JSON has them."""
+        """The value of every process, in order of rank: plain public values that JSON can represent."""
 
     def leaders(self, value: Any) -> Any:
-        """The leader's ``value``, a plain public one, everywhere."""
+        """The leader's ``value``, a plain public one, in every process."""
 
     def agree(self, what: str, value: Any) -> None:
-        """Raise :class:`WorldError` in every process unless all say the same; it names what differs."""
+        """Raise :class:`WorldError`, which names what differs, in every process unless all have the same value."""
 
     def note(self, what: str, value: Any) -> None:
-        """Say it at the next release, and be held to it there."""
+        """Compare this value with the other processes at the next release."""
 
     def spread(self, tensors: Sequence[Tensor]) -> None:
-        """Write the leader's numbers into everybody's tensors."""
+        """Copy the leader's numbers to the tensors of every process."""
 
 
 class SingleProcess:
-    """The only process there is."""
+    """The only process."""
 
     rank, size, leads = 0, 1, True
 
-    def released(self, asked: Asked, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:  # noqa: ARG002
+    def released(self, request: ReleaseRequest, source: NoiseSource, ledger: Releases) -> dict[str, Tensor]:
+        del request, source, ledger
         raise RuntimeError("one process releases by itself: call release()")
 
     def everywhere(self, work: Callable[[], Done]) -> Done:
@@ -87,7 +88,7 @@ class SingleProcess:
         pass
 
     def __repr__(self) -> str:
-        return "Alone()"
+        return "SingleProcess()"
 
     def __deepcopy__(self, memo: Any) -> SingleProcess:
         return self

@@ -62,10 +62,10 @@ class BuiltPart:
     def explicit(self) -> Tensor:
         return self.values.double() if self.factors is None else times(self.values, self.factors)
 
-    def total(self, together: int = 1) -> Tensor:
-        return self.summed(together)
+    def total(self, spots_per_place: int = 1) -> Tensor:
+        return self.summed(spots_per_place)
 
-    def summed(self, together: int) -> Tensor:
+    def summed(self, spots_per_place: int) -> Tensor:
         """:meth:`total`, for kernels that build their shares slice by slice and sum each of them in this way."""
         factors = self.values.new_ones(self.rows, dtype=torch.float64) if self.factors is None else self.factors
         if not self.single:
@@ -76,7 +76,7 @@ class BuiltPart:
         if flat.device.type != "cpu" or not bool(fits.all()):
             factors = torch.where(fits, factors, 0.0)
             flat = kept(flat, factors)
-        return in_chunks(factors.float().unsqueeze(1), flat, False, together).reshape(self.shape)
+        return in_chunks(factors.float().unsqueeze(1), flat, False, spots_per_place).reshape(self.shape)
 
     @functools.cached_property
     def _lengths(self) -> Tensor:

@@ -1,16 +1,16 @@
-"""Noise where it is used, on a CUDA device: ChaCha20 (RFC 8439), keyed by the operating system for every draw.
+"""Noise generated on a CUDA device: ChaCha20 (RFC 8439), keyed by the operating system for every draw.
 
-K4: words are ChaCha20's, and draws made of them have exactly the stated law.
+K4: the words are ChaCha20's, and the draws made from them have exactly the stated distribution.
 
-As on the CPU, a fresh key of 256 bits serves one draw and is forgotten; inside the draw every block of 64 bytes has its
-own number. What is assumed: the key cannot be guessed, and ChaCha20 cannot be told from a random function (which may
-repeat itself, so there is no limit to what one key may make). The key travels to the device as arguments of a kernel,
-so whoever can read the device's memory or its driver's can read it, as they can the rows.
+As on the CPU, a fresh key of 256 bits serves one draw and is forgotten; within the draw every block of 64 bytes has its
+own number. We assume that the key cannot be guessed, and that ChaCha20 is indistinguishable from a random function
+(whose outputs may repeat, so there is no limit on the output of one key). The key is passed to the device as kernel
+arguments, so whoever can read the memory of the device or of its driver can read the key, as they can read the rows.
 
-The cipher is written twice: in plain torch here, for any device, and as a Triton kernel that makes the same bits
-(:mod:`dpmac.kernels.chacha_triton`). The kernel is used where Triton is there, after it has shown once on that device
-that it gives the bits of the other; a kernel that gives others is an error. Draws whose rounding the device's doubles
-leave open come back to the CPU, by their numbers alone, and are decided there.
+The cipher is implemented twice: in plain torch here, for any device, and as a Triton kernel that produces the same bits
+(:mod:`dpmac.kernels.chacha_triton`). The Triton kernel is used if Triton is installed and the kernel has produced the
+same bits on that device once; different bits are an error. Draws whose rounding the device's double precision leaves
+open are decided on the CPU, which gets only their indices.
 """
 
 from __future__ import annotations
@@ -30,46 +30,49 @@ from dpmac.kernels.rounded import rounded
 from dpmac.kernels.streams import AESStream, ciphers, fresh_key
 
 CONSTANTS = struct.unpack("<4I", b"expand 32-byte k")
-PAIRS = 4  # of Gaussians from a block: its eight 64-bit words are two for each pair
-_BLOCKS = 1 << 18  # at a time in plain torch: some 100 MB
+PAIRS = 4  # pairs of Gaussians in a block: each pair takes two of its eight 64-bit words
+_BLOCKS = 1 << 18  # blocks at a time in plain torch: about 100 MB
 _MASK = 0xFFFFFFFF
 
 
 def gaussians_on(device: torch.device, count: int) -> Tensor:
-    """``count`` draws from N(0, 1), made on ``device``."""
+    """``count`` draws from N(0, 1), generated on ``device``."""
     here, kernel = _maker(device)
-    out: Tensor = (drawn if kernel is None else kernel.drawn)(fresh_key(), count, here)
+    if kernel is None:
+        return drawn(fresh_key(), count, here)
+    out: Tensor = kernel.drawn(fresh_key(), count, here)
     return out
 
 
 def steps_on(device: torch.device, count: int, bits: int) -> Tensor:
-    """``count`` draws of round(2**bits N), made on ``device``, with exactly that law, as on the CPU."""
+    """``count`` draws of round(2**bits N), generated on ``device`` with exactly that distribution, as on the CPU."""
     here, kernel = _maker(device)
     key = fresh_key()
     if kernel is None:
         return steps(key, count, bits, here)
     out: Tensor
     out, doubts = kernel.steps(key, count, bits, here)
-    if int(doubts):  # the one number that is waited for
+    if int(doubts):  # the only number that the CPU waits for
         settle(out, key, bits, AESStream())
     return out
 
 
 def _maker(device: torch.device) -> tuple[torch.device, ModuleType | None]:
-    """The device with its number, and its kernel if it has one."""
+    """The device with its index, and its Triton kernel if it has one."""
     if device.type != "cuda":
         return device, None
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError("noise cannot be drawn inside a CUDA graph: every replay would repeat it; draw it outside")
-    here = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
-    return here, kernel_for(here)
+    if device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    return device, kernel_for(device)
 
 
 @functools.cache
 def kernel_for(device: torch.device) -> ModuleType | None:
-    """The Triton kernel, once it has shown on this device that it is right; None where there is no Triton.
+    """The Triton kernel, after a check that it is correct on this device; None if Triton is not installed.
 
-    A Triton that is there but cannot compile is told in a warning, and plain torch makes the same noise more slowly.
+    If Triton cannot compile, there is a warning, and plain torch generates the same noise more slowly.
     """
     try:
         import dpmac.kernels.chacha_triton as kernel
@@ -90,7 +93,7 @@ def kernel_for(device: torch.device) -> ModuleType | None:
 
 
 def drawn(key: bytes, count: int, device: torch.device) -> Tensor:
-    """``count`` Gaussians from ``key`` in plain torch: the first of every block, then the second, and so on."""
+    """``count`` Gaussians from ``key`` in plain torch: the first one of every block, then the second, and so on."""
     blocks = -(-count // (2 * PAIRS))
     out = torch.empty(PAIRS, 2, blocks, dtype=torch.float64, device=device)
     for start, part in _parts(out):
@@ -101,7 +104,7 @@ def drawn(key: bytes, count: int, device: torch.device) -> Tensor:
 
 
 def steps(key: bytes, count: int, bits: int, device: torch.device) -> Tensor:
-    """``count`` draws of round(2**bits N) from ``key``, laid out in the same way."""
+    """``count`` draws of round(2**bits N) from ``key``, in the same layout."""
     blocks = -(-count // (2 * PAIRS))
     out = torch.empty(PAIRS, 2, blocks, dtype=torch.float64, device=device)
     for start, part in _parts(out):
@@ -112,10 +115,10 @@ def steps(key: bytes, count: int, bits: int, device: torch.device) -> Tensor:
 
 
 def settle(out: Tensor, key: bytes, bits: int, stream: AESStream) -> None:
-    """Decide the draws that a kernel has left open, NaN in ``out``, with the words of ``key`` and further digits."""
+    """Decide the draws that a kernel left open (NaN in ``out``), from the words of ``key`` and further digits."""
     blocks = -(-len(out) // (2 * PAIRS))
     open_ones = torch.nonzero(out.isnan()).flatten()
-    found: dict[tuple[int, int], tuple[int, int]] = {}  # both draws of a pair must follow from the same digits
+    found: dict[tuple[int, int], tuple[int, int]] = {}  # both draws of a pair must use the same digits
     whole = []
     for index in open_ones.tolist():
         row, block = divmod(index, blocks)
@@ -128,7 +131,7 @@ def settle(out: Tensor, key: bytes, bits: int, stream: AESStream) -> None:
 
 
 def block_of(key: bytes, number: int) -> bytes:
-    """One block, by OpenSSL: a thousand times as fast as plain torch, which pays for each of its many steps."""
+    """One block, by OpenSSL: a thousand times faster than plain torch, which has an overhead for each operation."""
     library = ciphers()
     cipher = library.Cipher(library.algorithms.ChaCha20(key, struct.pack("<QQ", number, 0)), mode=None)
     block: bytes = cipher.encryptor().update(bytes(64))
@@ -136,23 +139,23 @@ def block_of(key: bytes, number: int) -> bytes:
 
 
 def _parts(out: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """``out`` (pairs, 2, blocks) in pieces, each with the number of its first block."""
+    """``out`` (pairs, 2, blocks) in slices, each with the number of its first block."""
     for start in range(0, out.shape[2], _BLOCKS):
         yield start, out[:, :, start : start + _BLOCKS]
 
 
 def _pairs_of_words(key: bytes, start: int, blocks: int, device: torch.device) -> Tensor:
-    """The words of 64 bits behind each pair of Gaussians, (PAIRS, 2, blocks)."""
+    """The 64-bit words for each pair of Gaussians, (PAIRS, 2, blocks)."""
     low, high = words(key, start, blocks, device).reshape(blocks, 8, 2).permute(2, 1, 0)
     whole: Tensor = low | high << 32
     return whole.view(PAIRS, WORDS, blocks)
 
 
 def words(key: bytes, start: int, blocks: int, device: torch.device, nonce: tuple[int, int] = (0, 0)) -> Tensor:
-    """ChaCha20's blocks number ``start`` and on, (blocks, 16): 32-bit words in int64, where no sum can overflow.
+    """The ChaCha20 blocks from number ``start`` on, (blocks, 16): 32-bit words in int64, so that no sum overflows.
 
-    The block number has 64 bits (state words 12 and 13) and the nonce 64 (14 and 15), as Bernstein wrote it. RFC 8439's
-    block function is the same: of its 96 bits of nonce the first 32 are here the upper half of the block number.
+    The block number has 64 bits (state words 12 and 13) and the nonce 64 (14 and 15), as in Bernstein's definition. The
+    block function of RFC 8439 is the same: the first 32 of its 96 nonce bits are the upper half of our block number.
     """
     number = start + torch.arange(blocks, device=device)
     fixed = torch.tensor([*CONSTANTS, *struct.unpack("<8I", key), 0, 0, *nonce], device=device)

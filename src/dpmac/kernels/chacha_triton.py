@@ -2,9 +2,9 @@
 
 K4: the same words and the same draws as on the CPU, bit for bit, or left for the CPU to decide.
 
-The same bits and the same layout as the plain torch beside it (:mod:`dpmac.kernels.chacha`), which says what each
-word is for; only logarithm, sine and cosine may round differently. One lane makes one block of 64 bytes.
-Imported only where Triton is installed.
+The bits and the layout are those of the plain torch version (:mod:`dpmac.kernels.chacha`), which documents what each
+word is for; only logarithm, sine and cosine may round differently. One lane computes one block of 64 bytes.
+Imported only if Triton is installed.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-incomplete-defs, disable-error-code="untyped-decorator,misc"
@@ -22,16 +22,16 @@ from torch import Tensor
 from dpmac.kernels import rounded
 
 LANES = 128
-# Keys, counts and block numbers differ from draw to draw: specialised on, they would make Triton compile over and over.
+# Keys, counts and block numbers differ between draws: if Triton specialised on them, it would recompile every time.
 VARYING = ["k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "n0", "n1", "start", "count"]
 FOR_DRAWS = [name for name in VARYING if name not in ("n0", "n1", "start")]
 TURN = tl.constexpr(math.pi * 2.0**-63)
-OF_RADIUS, OVER_RADIUS = tl.constexpr(rounded.OF_RADIUS), tl.constexpr(rounded.OVER_RADIUS)  # powers of two, as all
-UNKNOWN = tl.constexpr(rounded.UNKNOWN)  # constants below: exact in single precision, too
+OF_RADIUS, OVER_RADIUS = tl.constexpr(rounded.OF_RADIUS), tl.constexpr(rounded.OVER_RADIUS)  # powers of two, like all
+UNKNOWN = tl.constexpr(rounded.UNKNOWN)  # constants below: exact in single precision too
 
 
 def drawn(key: bytes, count: int, device: torch.device) -> Tensor:
-    """``count`` Gaussians from ``key``, as :func:`dpmac.kernels.chacha.drawn` lays them out."""
+    """``count`` Gaussians from ``key``, in the layout of :func:`dpmac.kernels.chacha.drawn`."""
     out = torch.empty(count, dtype=torch.float64, device=device)
     if count:
         with torch.cuda.device_of(out):
@@ -40,9 +40,9 @@ def drawn(key: bytes, count: int, device: torch.device) -> Tensor:
 
 
 def steps(key: bytes, count: int, bits: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """``count`` draws of round(2**bits N) from ``key``, as :func:`dpmac.kernels.chacha.steps` lays them out.
+    """``count`` draws of round(2**bits N) from ``key``, in the layout of :func:`dpmac.kernels.chacha.steps`.
 
-    Those whose rounding :func:`dpmac.kernels.rounded.error` leaves open are NaN. The second tensor is 0 if there are
+    Draws whose rounding :func:`dpmac.kernels.rounded.error` leaves open are NaN. The second tensor is 0 if there are
     none.
     """
     out = torch.empty(count, dtype=torch.float64, device=device)
@@ -54,7 +54,7 @@ def steps(key: bytes, count: int, bits: int, device: torch.device) -> tuple[Tens
 
 
 def words(key: bytes, start: int, blocks: int, device: torch.device, nonce: tuple[int, int] = (0, 0)) -> Tensor:
-    """ChaCha20's blocks number ``start`` and on, as :func:`dpmac.kernels.chacha.words` lays them out. For checks."""
+    """The ChaCha20 blocks from ``start`` on, in the layout of :func:`dpmac.kernels.chacha.words`. For checks."""
     out = torch.empty(blocks, 16, dtype=torch.int64, device=device)
     with torch.cuda.device_of(out):
         grid = (triton.cdiv(blocks, LANES),)
@@ -63,7 +63,7 @@ def words(key: bytes, start: int, blocks: int, device: torch.device, nonce: tupl
 
 
 def _signed(key: bytes) -> tuple[int, ...]:
-    """32-bit words as signed numbers: unsigned ones would be passed as 32 or as 64 bits, by how large they are."""
+    """32-bit words as signed numbers: Triton would pass unsigned ones as 32 or 64 bits, depending on their size."""
     return struct.unpack(f"<{len(key) // 4}i", key)
 
 
@@ -123,7 +123,7 @@ def _pair(l0, l1, t0, t1):
     turn = (t1.to(tl.int64) << 32) | t0.to(tl.int64)
     u = lead.to(tl.float64) * 2.0**-63 + 2.0**-64
     radius = tl.sqrt(-2.0 * tl.log(u))
-    angle = turn.to(tl.float64) * tl.full((1,), TURN, tl.float64)  # a bare constant might be taken in single precision
+    angle = turn.to(tl.float64) * tl.full((1,), TURN, tl.float64)  # a plain constant might become single precision
     return u, radius, tl.cos(angle), tl.sin(angle)
 
 
@@ -141,13 +141,13 @@ def _normals(out, pair: tl.constexpr, number, blocks, count, l0, l1, t0, t1):
 
 @triton.jit
 def _rounded(out, pair: tl.constexpr, number, blocks, count, scale, l0, l1, t0, t1):
-    """Both draws of a pair, NaN where their rounding is open; how many lanes have such a one."""
+    """Store both draws of a pair, NaN if their rounding is open; returns which lanes have an open one."""
     u, radius, cosine, sine = _pair(l0, l1, t0, t1)
     bound = OF_RADIUS * radius + (OVER_RADIUS + UNKNOWN / (u - 2.0**-64)) / radius
-    room = tl.where(radius > 0.0, 0.5 - scale * bound, -1.0)  # not so if it is no number
+    tolerance = tl.where(radius > 0.0, 0.5 - scale * bound, -1.0)  # -1 also if the radius is NaN
     first, second = scale * radius * cosine, scale * radius * sine
     one, other = tl.floor(first + 0.5), tl.floor(second + 0.5)
-    open_one, open_other = (tl.abs(first - one) < room) == 0, (tl.abs(second - other) < room) == 0
+    open_one, open_other = (tl.abs(first - one) < tolerance) == 0, (tl.abs(second - other) < tolerance) == 0
     _store(out, 2 * pair, number, blocks, count, tl.where(open_one, float("nan"), one))
     _store(out, 2 * pair + 1, number, blocks, count, tl.where(open_other, float("nan"), other))
     return ((open_one | open_other) & (number < blocks)).to(tl.int32)

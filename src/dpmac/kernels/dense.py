@@ -38,5 +38,5 @@ class DensePart:
     def explicit(self) -> Tensor:
         return self.values.double()
 
-    def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
+    def total(self, spots_per_place: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
         return self.values.double().sum(dim=0)

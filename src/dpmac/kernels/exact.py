@@ -1,16 +1,16 @@
-"""The last word on a draw: which whole number round(2**bits N) is, decided in as many digits as that takes.
+"""Exact decisions: which whole number round(2**bits N) is, computed with as many digits as necessary.
 
-K4: decides what doubles leave open, with as many digits as it takes.
+K4: decides the draws that double precision leaves open, with as many digits as necessary.
 
 A pair of Gaussians is a function of two real numbers with infinitely many binary digits: U, uniform in (0, 1), and V,
-uniform in [-1, 1). sqrt(-2 log U) cos(pi V) and sqrt(-2 log U) sin(pi V) are then independent and *exactly* N(0, 1).
-Some leading digits of U and V are drawn, and where they leave a rounding open, more. :func:`decided` takes intervals
-that hold U and V to intervals that hold the two products, and draws digits until each lies between two neighbouring
-halves. Every digit is a coin by itself, and none is drawn twice: so the whole numbers have exactly the law of rounded
-Gaussians. That a product is itself a half has probability 0.
+uniform in [-1, 1). Then sqrt(-2 log U) cos(pi V) and sqrt(-2 log U) sin(pi V) are independent and *exactly* N(0, 1).
+We draw some leading digits of U and V, and more if these leave a rounding open. :func:`decided` maps intervals that
+contain U and V to intervals that contain the two products, and draws digits until each of these lies between two
+neighbouring half-integers. Every digit is an independent coin flip, and none is drawn twice, so the whole numbers have
+exactly the distribution of rounded Gaussians. A product is itself a half-integer with probability 0.
 
-Arithmetic is that of :mod:`decimal`: every operation, square root and logarithm included, is correctly rounded, and its
-precision belongs to the thread. Sines are Taylor series with a margin far above their rounding.
+The arithmetic is that of :mod:`decimal`: every operation, including square root and logarithm, is correctly rounded,
+and the precision is local to the thread. Sines are Taylor series with a margin far above their rounding error.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, getco
 
 from dpmac.kernels.streams import AESStream
 
-KNOWN = 63  # binary digits of U and of V that stand in their first words
-_GUARD = 16  # decimal digits beyond those that U and V have
-_MARGIN = 8  # of these, what the rounding of all operations together stays within
+KNOWN = 63  # binary digits of U and of V in their first words
+_GUARD = 16  # decimal digits beyond those of U and V
+_MARGIN = 8  # of these, the digits that the rounding of all operations can affect
 
 
 def decided(lead: int, turn: int, bits: int, stream: AESStream) -> tuple[int, int]:
-    """round(2**bits N) for both Gaussians of a pair, of which ``lead`` and ``turn`` are what was drawn first.
+    """round(2**bits N) for both Gaussians of a pair whose first words are ``lead`` and ``turn``.
 
-    U is in [lead, lead + 1] / 2**63, if lead loses its sign, and V in [turn, turn + 1] / 2**63. Further digits come
-    from ``stream``.
+    U is in [lead, lead + 1] / 2**63, where the sign bit of lead is dropped, and V in [turn, turn + 1] / 2**63. Further
+    digits come from ``stream``.
     """
     lead, known, more = lead % 2**KNOWN, KNOWN, 64
     while True:
@@ -46,14 +46,14 @@ def _digits(stream: AESStream, count: int) -> int:
 
 
 def _enclosed(lead: int, turn: int, known: int, bits: int) -> tuple[int, int] | None:
-    """Both whole numbers, if U in [lead, lead + 1] / 2**known and V in [turn, turn + 1] / 2**known fix them."""
+    """Both whole numbers, if U in [lead, lead + 1] / 2**known and V in [turn, turn + 1] / 2**known determine them."""
     if lead == 0:
         return None
     digits = math.ceil((known + bits) * math.log10(2)) + _GUARD
     with localcontext(Context(prec=digits, rounding=ROUND_HALF_EVEN, Emax=MAX_EMAX, Emin=MIN_EMIN)):
         margin = Decimal(1).scaleb(_MARGIN - digits)
         whole = Decimal(2) ** known
-        square = -2 * (lead / whole).ln()  # at the lower end of U; at the upper it is less, by 2 / lead at most
+        square = -2 * (lead / whole).ln()  # at the lower end of U; at the upper end it is smaller by at most 2 / lead
         shortest = max(square - 2 / Decimal(lead) - margin, Decimal(0)).sqrt() * (1 - margin)
         longest = (square + margin).sqrt() * (1 + margin)
         angle, further = _pi(digits) * turn / whole, 4 / whole + margin  # 4 is more than pi
@@ -71,10 +71,10 @@ def _enclosed(lead: int, turn: int, known: int, bits: int) -> tuple[int, int] | 
 
 
 def _cosine_and_sine(angle: Decimal) -> tuple[Decimal, Decimal]:
-    """Of an angle from -pi to pi. Far within the margin: some 60 terms, of which none is above 5.2."""
-    sums = [Decimal(1), Decimal(0), Decimal(0), Decimal(0)]  # of the terms by their number modulo 4
+    """Cosine and sine of an angle from -pi to pi, far within the margin: about 60 terms, none above 5.2."""
+    sums = [Decimal(1), Decimal(0), Decimal(0), Decimal(0)]  # of the terms, by their index modulo 4
     term, number, small = Decimal(1), 0, Decimal(1).scaleb(2 - getcontext().prec)
-    while number < 8 or abs(term) > small:  # from the eighth on, what is left out is less than the last term
+    while number < 8 or abs(term) > small:  # from the eighth term on, the remainder is less than the last term
         number += 1
         term = term * angle / number
         sums[number % 4] += term
@@ -83,16 +83,16 @@ def _cosine_and_sine(angle: Decimal) -> tuple[Decimal, Decimal]:
 
 @functools.cache
 def _pi(digits: int) -> Decimal:
-    """Machin's formula in whole numbers; each of its terms is cut by less than one unit, ten digits further down."""
+    """Pi by Machin's formula in whole numbers with ten extra digits; each term is truncated by less than one unit."""
     unit = 10 ** (digits + 10)
 
     def inverse(x: int) -> int:
         """arctan(1 / x)"""
-        power, number, total = unit // x, 1, 0
+        power, number, sign, total = unit // x, 1, 1, 0
         while power:
-            total += power // number if number % 4 == 1 else -(power // number)
-            power, number = power // (x * x), number + 2
+            total += sign * (power // number)
+            power, number, sign = power // (x * x), number + 2, -sign
         return total
 
-    found: Decimal = Decimal(4 * (4 * inverse(5) - inverse(239))) / unit  # rounded to the precision in force
+    found: Decimal = Decimal(4 * (4 * inverse(5) - inverse(239))) / unit  # rounded to the current precision
     return found

@@ -1,13 +1,13 @@
-"""Rare places: those of very many that stand, each by itself with a small probability, without asking all the others.
+"""Poisson sampling at a small rate, in time proportional to the sample: draw the gaps between sampled places.
 
-K4: gaps have exactly a geometric law.
+K4: gaps have exactly a geometric distribution.
 
-Between two places that stand, the number G of those that do not has P(G >= g) = (1 - q)**g. If U is uniform in (0, 1),
-floor(log U / log(1 - q)) has exactly that law, and gaps drawn one after the other give every place its own coin. U is a
-number of infinitely many binary digits: 63 are drawn, and the ratio is computed in doubles with a bound on everything
-that can be wrong with it (the digits not drawn, the roundings, log and log1p, to which four ulps are allowed: one is
-documented). Where that bound leaves open which whole number is below the ratio, more digits are drawn and it is decided
-in :mod:`decimal`, as in :mod:`dpmac.kernels.exact`. So the law is exact, whatever q is.
+Between two sampled places, the number G of places that are not sampled has P(G >= g) = (1 - q)**g. If U is uniform in
+(0, 1), then floor(log U / log(1 - q)) has exactly that distribution, and independent gaps are equivalent to one coin
+flip for every place. U has infinitely many binary digits: 63 are drawn, and the ratio is computed in double precision
+with a bound on every error (the digits not drawn, the roundings, log and log1p, for which we allow four ulps; one is
+documented). If that bound leaves the floor of the ratio open, more digits are drawn and the floor is decided with
+:mod:`decimal`, as in :mod:`dpmac.kernels.exact`. So the distribution is exact for every q.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from torch import Tensor
 from dpmac.kernels.gaussian import HALF, LOW_63
 from dpmac.kernels.streams import AESStream
 
-RARE = 1 / 32  # below it, gaps are quicker than a coin for every place
-KNOWN = 63  # binary digits of U that are drawn at once
-_LOT = 1 << 11  # gaps that are drawn at a time, at most: so few that torch does not wake other threads for them
+RARE = 1 / 32  # below this rate, gaps are faster than a coin flip for every place
+KNOWN = 63  # binary digits of U that are drawn first
+_LOT = 1 << 11  # maximal number of gaps drawn at a time: few enough that torch does not start other threads
 
 
 def rare_places(count: int, rate: float, stream: AESStream) -> Tensor:
-    """Which of ``count`` places stand, each by itself with probability ``rate``, below 1; in order.
+    """A sorted sample of ``count`` places, each drawn independently with probability ``rate``, below 1.
 
-    Takes time for those that do. Whatever lies behind the last place is dropped, and no draw depends on it.
+    The time is proportional to the sample. Places beyond the last one are dropped, and no draw depends on them.
     """
     found, reached = [], -1
     while reached < count:
         expected = (count - reached) * rate
         lot = min(_LOT, math.ceil(expected + 4 * math.sqrt(expected)) + 8)
-        standing = reached + np.cumsum(gaps(lot, rate, stream).numpy() + 1)
-        found.append(standing)
-        reached = int(standing[-1])
+        sampled = reached + np.cumsum(gaps(lot, rate, stream).numpy() + 1)
+        found.append(sampled)
+        reached = int(sampled[-1])
     found[-1] = found[-1][: np.searchsorted(found[-1], count)]
     return torch.from_numpy(np.concatenate(found))
 
@@ -49,16 +49,16 @@ def gaps(count: int, rate: float, stream: AESStream) -> Tensor:
     ratio, off = _ratio(lead, rate)
     found, above = torch.floor(ratio - off), torch.floor(ratio + off)
     unclear = torch.nonzero(found != above).flatten()
-    for place, first in zip(unclear.tolist(), lead[unclear].tolist(), strict=True):  # all of them, before more is drawn
+    for place, first in zip(unclear.tolist(), lead[unclear].tolist(), strict=True):  # lists: draws overwrite lead
         found[place] = decided(first, rate, stream)
     return found.long()
 
 
 def _ratio(lead: Tensor, rate: float) -> tuple[Tensor, Tensor]:
-    """log U / log(1 - rate) for U in [lead, lead + 1] / 2**63, and how far it is off at most.
+    """log U / log(1 - rate) for U in [lead, lead + 1] / 2**63, and a bound on its error.
 
-    The middle of that interval is off by 2**-64, and by 2**-53 of itself as a double; log by four ulps and by what its
-    argument is off, log1p by four, the quotient by half of one.
+    The midpoint of that interval is off by 2**-64, and by a relative 2**-53 as a double; log is off by four ulps plus
+    the error of its argument, log1p by four ulps, the quotient by half an ulp.
     """
     u = torch.add(HALF, lead.double(), alpha=2.0**-63)
     slope = -math.log1p(-rate)
@@ -67,7 +67,7 @@ def _ratio(lead: Tensor, rate: float) -> tuple[Tensor, Tensor]:
 
 
 def decided(lead: int, rate: float, stream: AESStream) -> int:
-    """The gap of a U whose first 63 digits are ``lead``; as many more are drawn as it takes."""
+    """The gap for a U whose first 63 digits are ``lead``; draws as many further digits as necessary."""
     known, more = KNOWN, 64
     while True:
         lead = lead << more | int.from_bytes(stream.words(more // 64).numpy().tobytes(), "little")
@@ -77,6 +77,6 @@ def decided(lead: int, rate: float, stream: AESStream) -> int:
             slope, whole = (1 - Decimal(rate)).ln(), Decimal(2) ** known
             if lead:
                 least, most = ((number / whole).ln() / slope for number in (lead + 1, Decimal(lead)))
-                margin = (1 + most) * Decimal(1).scaleb(30 - digits)  # 1 - rate is rounded, and a rate is 1e-9 at least
+                margin = (1 + most) * Decimal(1).scaleb(30 - digits)  # 1 - rate is rounded, and a rate is at least 1e-9
                 if math.floor(least - margin) == math.floor(most + margin):
                     return math.floor(most)

@@ -1,6 +1,6 @@
-"""A block's rows out of their table, each at its spot, and zeros where there is none (K3).
+"""Gather the rows of a block from their table, each at its spot, with zeros at empty spots.
 
-K3: what stands at one spot is the row whose number was asked for there, or zeros. No other spot has a say in it.
+K3: a spot holds the row with the requested number, or zeros. No other spot affects it.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Columns = tuple[Tensor, ...]  # of one table: a row of each at the same number
+Columns = tuple[Tensor, ...]  # the columns of one table: entry i of each belongs to row i
 
 
 def gathered(columns: Columns, row_at: Tensor) -> tuple[Columns, Tensor]:
-    """The rows ``row_at`` (places, together) of every column, one after the other, and the weights of all.
+    """The rows ``row_at`` (places, spots_per_place) of every column, flattened, and the weight of each spot.
 
-    Where there is none, -1, are zeros, and the weight is 0. Each of the m rows of a place weighs 1 / m.
+    An empty spot (-1) gets zeros and weight 0. Each of the m rows of a place has weight 1 / m.
     """
     real = row_at >= 0
     weights = real.double()
     if row_at.shape[1] > 1:
         weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1.0)
     empty, chosen = ~real.flatten(), row_at.flatten().clamp(min=0)
-    # by number on a CPU, where NumPy's is the quicker way; a GPU would be waited for
-    holes = torch.from_numpy(np.flatnonzero(empty.numpy())) if empty.is_cpu else empty
+    holes = empty
+    if empty.is_cpu:  # filling by index is faster with NumPy's indices; on a GPU finding them would block
+        holes = torch.from_numpy(np.flatnonzero(empty.numpy()))
 
     def gather(column: Tensor) -> Tensor:
         if len(column) == 0:  # every place of the table is blank

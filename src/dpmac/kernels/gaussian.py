@@ -1,10 +1,10 @@
-"""From random words to the laws that the package draws from. Deterministic: all randomness is in the words.
+"""Transform random words into the distributions that the package draws from. Deterministic, given the words.
 
-K4 for places, whose chance is off by less than 2**-69. The Gaussians here are for initial weights only.
+K4 for places, whose probability is off by less than 2**-69. The Gaussians here are for initial weights only.
 
-Gaussians come from the Box-Muller transform in double precision: a radius sqrt(-2 log u) and a direction, from two
-words of 64 bits for two draws. These are floating-point Gaussians, for initial weights and the like, whose radii end at
-9.4; what a release adds is drawn from the same words and is exact, to the last bit and in the farthest tail
+Gaussians come from the Box-Muller transform in double precision: a radius sqrt(-2 log u) and a direction, two 64-bit
+words for two draws. These are floating-point Gaussians, for initial weights and the like, with radii up to 9.4. The
+noise of a release is computed from the same words and is exact, to the last bit and in the farthest tail
 (:mod:`dpmac.kernels.rounded`).
 """
 
@@ -18,26 +18,27 @@ from torch import Tensor
 
 from dpmac.kernels.streams import CHUNK, AESStream
 
-WORDS = 2  # behind every pair of Gaussians: one for the radius, one for the direction
-PAIRS = 1 << 15  # that a core makes at a time: with all that is needed on the way, its cache holds them
+WORDS = 2  # for each pair of Gaussians: one for the radius, one for the direction
+PAIRS = 1 << 15  # pairs per core at a time: they fit in its cache, with all temporaries
 LOW_63 = (1 << 63) - 1
-HALF = torch.tensor(2.0**-64, dtype=torch.float64)  # of what the last bit of u counts
+HALF = torch.tensor(2.0**-64, dtype=torch.float64)  # half the value of the last bit of u
 _LOW_53 = (1 << 53) - 1
 
 
 def uniforms(count: int, stream: AESStream) -> Tensor:
     """``count`` draws from [0, 1) with 53 bits each: right for sampling rates down to 1e-9."""
     out = torch.empty(count, dtype=torch.float64)
-    for part in torch.split(out, CHUNK // 3):  # so short that torch does not wake other threads for it
+    for part in torch.split(out, CHUNK // 3):  # short enough that torch does not start other threads
         part.copy_(stream.words(len(part)).bitwise_and_(_LOW_53)).mul_(2.0**-53)
     return out
 
 
 def places(count: int, rate: float, stream: AESStream) -> Tensor:
-    """Which of ``count`` places stand, each by itself with probability ``rate``; in order.
+    """A sorted sample of ``count`` places, each drawn independently with probability ``rate``.
 
-    Each place compares 16 bits with rate * 2**16, and 53 more where they tie with its whole part. Scaling by a power
-    of two, the whole part and what is left are exact in a double, so the probability is off by less than 2**-69.
+    Each place compares 16 random bits with the integer part of rate * 2**16, and 53 more with its fractional part if
+    they tie. Scaling by a power of two, the integer part and the fractional part are exact in double precision, so the
+    probability is off by less than 2**-69.
     """
     lead = math.floor(rate * 2.0**16)
     words = stream.words(-(-count // 4)).numpy().view(np.uint16)[:count]
@@ -62,16 +63,16 @@ def gaussians(count: int, stream: AESStream) -> Tensor:
 
 
 def box_muller(words: Tensor, radii: Tensor, pairs: Tensor, scale: float = 1.0) -> None:
-    """Write two independent Gaussians into every column of ``pairs`` (2, m) from the one of ``words`` (2, m).
+    """Write two independent Gaussians to every column of ``pairs`` (2, m) from the same column of ``words`` (2, m).
 
-    ``words`` is int64 of 64 random bits each, on any device, of which the first row loses its sign. ``scale``, a power
-    of two, multiplies the Gaussians and the ``radii`` (m), which are left for whoever wants to know them. Whatever the
-    words are, the result is finite: u is never 0 and never above 1.
+    ``words`` is int64 with 64 random bits each, on any device; the sign bit of the first row is dropped. ``scale``, a
+    power of two, multiplies the Gaussians and the ``radii`` (m), which are left for the caller. The result is finite
+    for all words: u is never 0 and never above 1.
     """
     lead, turn = words
     cosine, sine = pairs
-    radii.copy_(lead.bitwise_and_(LOW_63))  # (from numbers without a sign, the conversion takes ten times as long)
-    torch.add(HALF, radii, alpha=2.0**-63, out=radii)  # u, in the middle of what lead says of it
+    radii.copy_(lead.bitwise_and_(LOW_63))  # (converting unsigned numbers takes ten times as long)
+    torch.add(HALF, radii, alpha=2.0**-63, out=radii)  # u, the midpoint of the interval that lead determines
     radii.log_().mul_(-2.0 * scale**2).sqrt_()
     sine.copy_(turn).mul_(math.pi * 2.0**-63)  # the angle, from -pi to pi
     torch.cos(sine, out=cosine)

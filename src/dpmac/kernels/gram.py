@@ -1,4 +1,4 @@
-"""Weighted Gram matrices, a dense layer's curvature. K1: exact norms from two vectors. K2: sums in double precision."""
+"""Weighted Gram matrices (a dense layer's curvature). K1: exact norms from two vectors. K2: double-precision sums."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dpmac.kernels.norms import norms_and_scales, times
 class GramPart:
     """Share n is the stack of symmetric matrices ``weights[n, j] rows[n] rows[n]^T``, one for each unit j.
 
-    The curvature of a dense layer, or with a single column of ones the Gram matrix of its inputs. The norm of a share
-    is ||weights[n]|| ||inputs[n]||^2, exactly, and no share is ever built.
+    This is the curvature of a dense layer, or, with a single column of ones as weights, the Gram matrix of its inputs.
+    The norm of a share is exactly ||weights[n]|| ||inputs[n]||^2, and no share is ever built.
     """
 
     weights: Tensor  # (rows, units)
@@ -36,7 +36,7 @@ class GramPart:
     def norms(self) -> Tensor:
         (weights, a), (inputs, b) = norms_and_scales(self.weights), norms_and_scales(self.inputs)
         found = weights * inputs.square() * (a * b * b)  # in this order: b * b alone could underflow
-        return torch.where((weights == 0) & torch.isfinite(inputs), 0.0, found)  # b * b may well be infinite there
+        return torch.where((weights == 0) & torch.isfinite(inputs), 0.0, found)  # b * b may be infinite there
 
     single = False
 
@@ -48,12 +48,14 @@ class GramPart:
         return weights[:, :, None, None] * (inputs.unsqueeze(2) * inputs.unsqueeze(1)).unsqueeze(1)
 
     def scaled(self, factors: Tensor) -> GramPart:
-        # half of it on either side of x x^T: a small weight beside a long row has no digits to lose
+        # sqrt(factor) on both sides of x x^T: a small weight next to a long row has no digits to lose
         roots = torch.where((self.weights == 0).all(dim=1), 0.0, factors.double().abs().sqrt())
         return GramPart(times(self.weights, factors.sign()), times(self.inputs, roots))
 
-    def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
+    def total(self, spots_per_place: int = 1) -> Tensor:  # noqa: ARG002 - there are no chunks
         inputs, weights = self.inputs.double(), self.weights.double()
         units = [(inputs * weights[:, j : j + 1]).T @ inputs for j in range(weights.shape[1])]
-        stacked = torch.stack(units) if units else inputs.new_zeros(self.shape)
-        return (stacked + stacked.transpose(1, 2)) / 2  # exactly symmetric, whatever the matrix product rounds
+        stacked = inputs.new_zeros(self.shape)
+        if units:
+            stacked = torch.stack(units)
+        return (stacked + stacked.transpose(1, 2)) / 2  # exactly symmetric, however the matrix product rounds

@@ -1,18 +1,19 @@
-"""The loss distribution of a list of mechanisms, by dp-accounting, on a grid that stays small.
+"""The privacy loss distribution of a list of mechanisms, by dp-accounting, on a grid that stays small.
 
-K5: an account is never below the true cost.
+K5: the accounted cost is never below the true cost.
 
-Three things keep it quick, and each leaves an upper bound:
+Three things keep it fast, and each of them keeps the result an upper bound:
 
-- *Plain Gaussian releases are one.* Those of multipliers s_1, s_2, ... on all rows are together exactly as private as
-  one of multiplier (sum 1 / s_i^2)^(-1/2). Where nothing else was released, dp-accounting has the curve in
-  closed form.
-- *The grid's interval follows the mechanisms.* dp-accounting's default of 1e-4 stands wherever it is cheap and fine
-  enough. Elsewhere the interval is a whole multiple of it, or a whole part; or the finest that is within reach, where
-  none would be fine enough. A loss between two grid points is split between them so that the curve becomes its chord,
-  which lies above it: every interval gives an upper bound, and a multiple one that is never below the default's.
-- *Many steps are composed twice over*, the sqrt(T)-fold of the sqrt(T)-fold. The library's bounds on where a composed
-  loss can lie are far too wide for a million of very small ones at once.
+- *Plain Gaussian releases are merged into one.* Releases of multipliers s_1, s_2, ... on all rows are jointly exactly
+  as private as one of multiplier (sum 1 / s_i^2)^(-1/2). If nothing else was released, dp-accounting has the privacy
+  curve in closed form.
+- *The grid's interval depends on the mechanisms.* dp-accounting's default of 1e-4 is used wherever it is cheap and fine
+  enough. Otherwise the interval is an integer multiple or an integer fraction of it; or, if none would be fine enough,
+  the finest that is affordable. A loss between two grid points is split between them so that the privacy curve becomes
+  its chord, which lies above it: every interval gives an upper bound, and a multiple of the default interval gives one
+  that is never below the default's.
+- *Many steps are composed in two stages*, the sqrt(T)-fold of the sqrt(T)-fold. The library's bounds on the support of
+  a composed loss are far too wide for a million very small losses at once.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ import numpy as np
 if TYPE_CHECKING:
     from dpmac.privacy.accounting import Mechanism
 
-DEFAULT_INTERVAL = 1e-4  # dp-accounting's own
-FAR = 10.0  # standard deviations: dp-accounting cuts a Gaussian's tails off just before
-TAIL = 1e-15  # dp-accounting's: the mass that a composition may move to an infinite loss
-KEEP = 3.0  # the default interval stands, where it takes no more than so many times the points that are meant
-MANY = 10_000  # above so many steps, a composition of compositions
+DEFAULT_INTERVAL = 1e-4  # the default of dp-accounting
+FAR = 10.0  # standard deviations: dp-accounting truncates the tails of a Gaussian just before
+TAIL = 1e-15  # the default of dp-accounting: mass that a composition may move to an infinite loss
+KEEP = 3.0  # the default interval is kept if it takes at most this many times the intended points
+MANY = 10_000  # above this number of steps, a composition of compositions
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How fine a grid may be: points of one step's loss, points of the composed loss, and what coarseness may add.
+    """How fine a grid may be: points for one step's loss and for the composed loss, and the allowed excess variance.
 
     Splitting a loss between the ends of an interval h adds at most h^2 / 4 to its variance, and h^2 / 6 if it is
-    anywhere in between; ``excess`` is what all steps together may add, relative to the variance that is there. The
-    relative change of epsilon is about half of that. Where ten times that would be added, up to ``more`` times the
-    points are spent on one step, and twice as many on all.
+    uniform in between. ``excess`` is the variance that all steps may add, relative to the variance of the losses; the
+    relative change of epsilon is about half of it. If ten times that would be added, up to ``more`` times the points
+    are spent on one step, and twice as many on the composition.
     """
 
     single: int
@@ -54,40 +55,42 @@ class Effort:
     quick: bool = False
 
 
-FULL = Effort(16_000, 120_000, 5e-4, more=4.0)  # for figures: a tenth of a second, half of one where it takes more
+FULL = Effort(16_000, 120_000, 5e-4, more=4.0)  # for reported numbers: a tenth of a second, half a second in hard cases
 QUICK = replace(FULL, quick=True)  # the same grids, for a search
 MEDIUM = Effort(16_000, 60_000, 1e-3, quick=True)  # to find where to search
-ROUGH = Effort(4_000, 30_000, 2e-3, quick=True)  # and where to search for that
+ROUGH = Effort(4_000, 30_000, 2e-3, quick=True)  # to find where to start that
 
 
 def one_gaussian(mechanisms: Sequence[Mechanism], unsampled: bool = False) -> float:
-    """The multiplier of the single Gaussian release that equals all plain ones together; infinity if there are none.
+    """The multiplier of the one Gaussian release that is equivalent to all unsampled ones; infinity if there are none.
 
-    ``unsampled`` takes the sampled ones for plain as well, which they cost less than (a hockey-stick divergence is
-    convex, so one of mixtures is at most the mixture of them).
+    With ``unsampled``, sampled releases are treated as unsampled too, which never costs less (the hockey-stick
+    divergence is convex, so that of two mixtures is at most the mixture of the divergences).
     """
     plain = [m for m in mechanisms if m.count and (unsampled or m.sample_rate == 1.0)]
     if not plain:
         return math.inf
     if len(plain) == 1 and plain[0].count == 1:
         return plain[0].noise_multiplier
-    # a hair less noise than the sum says, so that its rounding is on the safe side
+    # slightly less noise than the sum gives, so that its rounding is on the safe side
     return (1.0 - 1e-15) / math.sqrt(math.fsum(m.count / m.noise_multiplier**2 for m in plain))
 
 
 def gaussian_epsilon(sigma: float, delta: float) -> float:
-    """The epsilon of one plain Gaussian release, by dp-accounting's closed form; its search's error is added on top."""
+    """The epsilon of one plain Gaussian release, by dp-accounting's closed form, plus the error of its search."""
     from dp_accounting import gaussian_mechanism
 
     with np.errstate(divide="ignore"):  # a delta of 0 has a logarithm there
         epsilon = float(gaussian_mechanism.get_epsilon_gaussian(sigma, delta))
-    return epsilon + 4e-12 + 1e-12 * epsilon if epsilon else 0.0
+    if epsilon == 0.0:
+        return 0.0
+    return epsilon + 4e-12 + 1e-12 * epsilon
 
 
 def composed(mechanisms: Sequence[Mechanism], effort: Effort = FULL) -> Any:
     """dp-accounting's privacy loss distribution of all ``mechanisms`` (each with noise), rounded upwards.
 
-    The last ones are kept, for whoever asks for the epsilon at many deltas.
+    The last few are cached, for epsilons at many deltas.
     """
     return _composed(tuple(mechanisms), effort)
 
@@ -101,21 +104,37 @@ def _composed(mechanisms: tuple[Mechanism, ...], effort: Effort) -> Any:
     plain = one_gaussian(mechanisms)
     if math.isfinite(plain):
         whole = whole.compose(library.from_gaussian_mechanism(plain, value_discretization_interval=h))
-    one_step = _quick_step if effort.quick else library.from_gaussian_mechanism
+    one_step: Callable[..., Any] = _full_step
+    if effort.quick:
+        one_step = _quick_step
     for m in mechanisms:
         if m.sample_rate < 1.0 and m.count:
             step = one_step(m.noise_multiplier, value_discretization_interval=h, sampling_prob=m.sample_rate)
             one = _Step.of(m.noise_multiplier, m.sample_rate)
-            # the library first raises the number of points to that of steps, if there are few (a thousand) points
+            # if there are few points (a thousand), the library first raises their number to that of the steps
             twice = one.twice(m.count) or (m.count > MANY and one.width < 1500 * h)
             whole = whole.compose(_times(step, m.count, twice))
     return whole
 
 
-def _quick_step(sigma: float, value_discretization_interval: float, sampling_prob: float) -> Any:
-    """What ``from_gaussian_mechanism`` gives, but for rounding, in a tenth of the time: that goes point by point.
+@functools.lru_cache(maxsize=8)
+def _full_step(sigma: float, value_discretization_interval: float, sampling_prob: float) -> Any:
+    """dp-accounting's own ``from_gaussian_mechanism``, whose last answers are kept.
 
-    For searches only. No figure that is reported, and no check of a calibration, rests on it.
+    A report asks for the epsilon after 1, 2, 3, ... equal steps. The step is the same each time, and making it takes
+    longer than composing it. Composing a distribution makes a new one and leaves it as it was.
+    """
+    from dp_accounting.pld import privacy_loss_distribution as library
+
+    return library.from_gaussian_mechanism(
+        sigma, value_discretization_interval=value_discretization_interval, sampling_prob=sampling_prob
+    )
+
+
+def _quick_step(sigma: float, value_discretization_interval: float, sampling_prob: float) -> Any:
+    """``from_gaussian_mechanism`` up to rounding, vectorised, in a tenth of the time.
+
+    For searches only. No reported number, and no check of a calibration, relies on it.
     """
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution, privacy_loss_mechanism
     from scipy.special import log_ndtr, ndtr
@@ -123,21 +142,22 @@ def _quick_step(sigma: float, value_discretization_interval: float, sampling_pro
     h, q = value_discretization_interval, sampling_prob
 
     def one_way(adjacency: Any) -> Any:
-        goes = adjacency == privacy_loss_mechanism.AdjacencyType.REMOVE
+        removal = adjacency == privacy_loss_mechanism.AdjacencyType.REMOVE
         ends = privacy_loss_mechanism.GaussianPrivacyLoss(
             sigma, sampling_prob=q, adjacency_type=adjacency
         ).connect_dots_bounds()
         low, high = math.floor(ends.epsilon_lower / h), math.ceil(ends.epsilon_upper / h)
         epsilons = np.arange(low, high + 1) * h
-        sign = 1.0 if goes else -1.0
+        sign = 1.0 if removal else -1.0
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            plain = sign * np.log1p(np.maximum(np.expm1(sign * epsilons) / q, -1.0))  # the loss if all were sampled
+            plain = sign * np.log1p(np.maximum(np.expm1(sign * epsilons) / q, -1.0))  # the loss without sampling
             plain = np.where(sign * epsilons > 50, epsilons - sign * math.log(q), plain)
-            x = -sign * 0.5 - plain * sigma**2  # the outcomes of that loss, and of any higher one, end here
+            x = -sign * 0.5 - plain * sigma**2  # outcomes below this point have at least that loss
             mixed = (1 - q) * ndtr(x / sigma) + q * ndtr((x + sign) / sigma)
-            alone = ndtr(x / sigma)
-            lower = log_ndtr(x / sigma) if goes else np.log(mixed)
-            deltas = (mixed if goes else alone) - np.exp(epsilons + lower)
+            if removal:
+                deltas = mixed - np.exp(epsilons + log_ndtr(x / sigma))
+            else:
+                deltas = ndtr(x / sigma) - np.exp(epsilons + np.log(mixed))
         deltas = np.minimum.accumulate(np.clip(np.nan_to_num(deltas, nan=0.0), 0.0, 1.0))
         return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(h, low, high, deltas)
 
@@ -146,20 +166,22 @@ def _quick_step(sigma: float, value_discretization_interval: float, sampling_pro
 
 
 def _times(step: Any, count: int, twice: bool) -> Any:
-    """``step`` composed ``count`` times; if ``twice`` over, a part's tails are cut further out, as there are many."""
+    """``step`` composed ``count`` times; if ``twice``, in two stages, whose first truncates tails further out."""
     if not twice:
         return step.self_compose(count)
     size = math.isqrt(count)
     parts, rest = divmod(count, size)
     many = step.self_compose(size, tail_mass_truncation=1e-3 * TAIL / parts).self_compose(parts)
-    return many.compose(step.self_compose(rest)) if rest else many
+    if rest:
+        many = many.compose(step.self_compose(rest))
+    return many
 
 
 # --- the interval ---------------------------------------------------------------------------------------------------
 
 
 def interval(mechanisms: Sequence[Mechanism], effort: Effort = FULL) -> float:
-    """The grid's interval: the default or finer where coarseness would show, and as coarse as ``effort`` demands."""
+    """The grid's interval: the default, or finer if that would be too coarse; as coarse as ``effort`` requires."""
     plain = one_gaussian(mechanisms)
     widest = total = 0.0
     variance, splits = 0.0, 0
@@ -187,7 +209,7 @@ def interval(mechanisms: Sequence[Mechanism], effort: Effort = FULL) -> float:
 
 
 def _commensurate(h: float) -> float:
-    """The next whole multiple of the default interval, or whole part of it, from ``h`` upwards."""
+    """The smallest integer multiple or integer fraction of the default interval that is at least ``h``."""
     if h > DEFAULT_INTERVAL:
         return DEFAULT_INTERVAL * math.ceil(h / DEFAULT_INTERVAL)
     return DEFAULT_INTERVAL / math.floor(DEFAULT_INTERVAL / h)
@@ -195,7 +217,7 @@ def _commensurate(h: float) -> float:
 
 @dataclass(frozen=True)
 class _Step:
-    """One sampled step's loss, both ways (the row goes, the row comes): how wide, how variable, and its cumulants."""
+    """The privacy loss of one sampled step, for both adjacencies: its width, its variance and its cumulants."""
 
     width: float
     variance: float
@@ -204,10 +226,10 @@ class _Step:
     @classmethod
     @functools.lru_cache(maxsize=64)
     def of(cls, sigma: float, q: float) -> _Step:
-        """By adding up over a grid of outcomes; this only chooses an interval, so a few digits are enough."""
+        """Computed on a grid of outcomes; this only chooses an interval, so a few digits are enough."""
         x = np.linspace(-FAR * sigma, 1 + FAR * sigma, 2001)
         loss = np.logaddexp(math.log1p(-q), math.log(q) + (2 * x - 1) / (2 * sigma**2))
-        without = -((x / sigma) ** 2) / 2  # the log-density of an outcome if the row is not there, but for a constant
+        without = -((x / sigma) ** 2) / 2  # log-density of an outcome without the row, up to a constant
         without = without - _log_sum(without)
         there = loss + without
         there = there - _log_sum(there)
@@ -222,12 +244,14 @@ class _Step:
         return cls(float(loss[-1] - loss[0]), min(variance(there), variance(without)), cumulant)
 
     def twice(self, count: int) -> bool:
-        """Whether to compose twice over: if there are many, and it halves the grid at least."""
+        """Whether to compose in two stages: if there are many steps, and it at least halves the grid."""
         return count > MANY and self._chernoff(count, self.width) > 2 * self._chernoff_twice(count)
 
     def composed_width(self, count: int) -> float:
-        """How far the library will let the sum of ``count`` losses spread: its Chernoff bounds, estimated."""
-        return self._chernoff_twice(count) if self.twice(count) else self._chernoff(count, self.width)
+        """An estimate of the library's Chernoff bounds on the support of the sum of ``count`` losses."""
+        if self.twice(count):
+            return self._chernoff_twice(count)
+        return self._chernoff(count, self.width)
 
     def _chernoff_twice(self, count: int) -> float:
         return self._chernoff(count, self._chernoff(math.isqrt(count), self.width))
@@ -247,7 +271,7 @@ def _log_sum(logs: np.ndarray[Any, Any]) -> float:
 
 @contextmanager
 def quiet_absl() -> Iterator[None]:
-    """RDP logs a warning for each moment it leaves out; leaving one out only raises its epsilon, so say nothing."""
+    """Silence RDP's warnings about moments that it leaves out: leaving one out only raises its epsilon."""
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)

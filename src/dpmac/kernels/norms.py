@@ -15,9 +15,10 @@ def row_norms(rows: Tensor) -> Tensor:
 
 
 def norms_and_scales(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm of each row as two factors, so that a product of norms can be made without underflow.
+    """The norm of each row as two factors, so that products of norms can be computed without underflow.
 
-    Double rows are taken over their largest entry first; squares of single-precision numbers are safe in double.
+    Double-precision rows are divided by their largest entry first; squares of single-precision numbers are safe in
+    double precision.
     """
     if rows.dtype != torch.float64:
         norms: Tensor = torch.linalg.vector_norm(rows.float(), dim=-1, dtype=torch.float64)
@@ -28,10 +29,10 @@ def norms_and_scales(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def single_norms(rows: Tensor) -> Tensor:
-    """Norms of single-precision rows, measured in single precision and never below the true ones.
+    """Norms of single-precision rows, computed in single precision and never below the true ones.
 
-    Adding d squares in any order is off by d u of their sum, u = 2^-24, and what underflows is below 2^-126 each; what
-    overflows gives infinity.
+    Adding d squares in any order has a relative error of at most d u, u = 2^-24. Terms that underflow are below 2^-126
+    each; overflow gives infinity.
     """
     d = rows.shape[-1]
     found: Tensor = torch.linalg.vector_norm(rows, dim=-1).double()
@@ -53,5 +54,5 @@ def times(values: Tensor, factors: Tensor) -> Tensor:
 
 
 def kept(values: Tensor, factors: Tensor) -> Tensor:
-    """Rows of ``values`` with those of factor 0 blanked, so that 0 * inf cannot reach a sum."""
+    """``values`` with the rows of factor 0 set to zero, so that 0 * inf cannot reach a sum."""
     return torch.where((factors == 0).reshape(-1, *[1] * (values.dim() - 1)), 0.0, values)

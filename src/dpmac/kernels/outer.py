@@ -20,7 +20,7 @@ from dpmac.kernels.norms import kept, norms_and_scales, single_norms, times
 
 LARGEST = 1e15  # a vector of single precision that is longer is left out
 SMALLEST = 2.0**-126  # the least number that has all digits in single precision
-LEAST = 1e-290  # a vector of double precision that a factor leaves shorter, or longer than 1e290, is left out
+SHORTEST = 1e-290  # a vector of double precision that a factor leaves shorter, or longer than 1e290, is left out
 
 
 def fit_single(left: Tensor, right: Tensor, size: Tensor, root: Tensor | float) -> Tensor:
@@ -87,7 +87,7 @@ class OuterPart:
         shares = self.left.double().unsqueeze(2) * right.unsqueeze(1)
         return shares if self.factors is None else times(shares, self.factors)
 
-    def total(self, together: int = 1) -> Tensor:
+    def total(self, spots_per_place: int = 1) -> Tensor:
         factors = self.left.new_ones(self.rows, dtype=torch.float64) if self.factors is None else self.factors
         # of one layout whatever the rows hold: products of another may round differently
         slopes, inputs = self.left.contiguous(), self.right.contiguous()
@@ -97,7 +97,7 @@ class OuterPart:
             factors = torch.where(fits, factors, 0.0)
             slopes, inputs = kept(slopes, factors), kept(inputs, factors)
         if self.single:
-            return in_chunks(slopes * factors.float().unsqueeze(1), inputs, self.one, together)
+            return in_chunks(slopes * factors.float().unsqueeze(1), inputs, self.one, spots_per_place)
         return exactly(slopes.double() * factors.unsqueeze(1), inputs.double(), self.one)
 
     def _fits(self, factors: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ class OuterPart:
             return fit_single(left, right, factors.abs(), math.sqrt(max(1, self.left.shape[1])))
         # and here what a factor makes of a short vector beside a long one, or the other way round
         length = left * factors.abs()
-        within = (length >= LEAST).logical_and_(length <= 1.0 / LEAST).logical_or_(factors == 0)
+        within = (length >= SHORTEST).logical_and_(length <= 1.0 / SHORTEST).logical_or_(factors == 0)
         return torch.isfinite(whole).logical_and_(within)
 
     @functools.cached_property

@@ -1,7 +1,8 @@
-"""Noise on large sums, a cache's worth at a time: fresh memory for four million doubles takes longer than the noise.
+"""Add noise to large sums in pieces that fit in the cache: new memory for four million doubles would cost more time
+than the noise.
 
-K2: a sum times its factor is one rounding in double precision, and then it is rounded to a whole number. K4: every
-number gets one draw of its own, in order.
+K2: a sum times its factor is one rounding in double precision, and the product is then rounded to a whole number.
+K4: every number gets its own draw, in order.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-CACHED = 1 << 16  # numbers that a core perturbs at a time, from the sum to the answer: its cache holds them
+CACHED = 1 << 16  # numbers that a core perturbs at a time: its cache holds them
 
 
 def lot_sizes(sums: Sequence[Tensor]) -> list[int]:
-    """How many numbers are perturbed together, lot by lot."""
+    """The number of draws in each lot."""
     return [sum(stop - start for _, start, stop in lot) for lot in _lots(sums)]
 
 
@@ -44,8 +45,10 @@ def perturbed_sums(
 
 
 def _lots(sums: Sequence[Tensor]) -> Iterator[list[tuple[int, int, int]]]:
-    """Pieces (number, start, stop) of the sums, in order, so many together that a lot is full; on a GPU, all in one."""
-    longest = CACHED * torch.get_num_threads() if sums[0].is_cpu else sum(total.numel() for total in sums)
+    """The sums in lots of pieces (number, start, stop), in order; a single lot on a GPU."""
+    longest = sum(total.numel() for total in sums)
+    if sums[0].is_cpu:
+        longest = CACHED * torch.get_num_threads()
     lot: list[tuple[int, int, int]] = []
     left = longest
     for number, total in enumerate(sums):

@@ -117,9 +117,9 @@ class PositionPart:
         before = torch.ones_like(fresh) if self.factors is None else self.factors
         return PositionPart(self.left, self.right, torch.where(fresh == 0, 0.0, before * fresh))
 
-    def total(self, together: int = 1) -> Tensor:
+    def total(self, spots_per_place: int = 1) -> Tensor:
         if self.single:
-            return self._single_total(together)
+            return self._single_total(spots_per_place)
         d_out, d_in = self.shape
         result = torch.zeros(d_out, d_in, dtype=torch.float64, device=self.left.device)
         start = 0
@@ -132,13 +132,13 @@ class PositionPart:
             start += len(left)
         return result
 
-    def _single_total(self, together: int) -> Tensor:
+    def _single_total(self, spots_per_place: int) -> Tensor:
         """The sum of shares built slice by slice, each measured as it is summed; slices are added up in double
         precision, and no person is cut in two."""
         result = torch.zeros(self.shape, dtype=torch.float64, device=self.left.device)
         found = []
-        for piece in self._pieces(together):
-            result += piece.summed(together)
+        for piece in self._pieces(spots_per_place):
+            result += piece.summed(spots_per_place)
             found.append(piece.norms())
         self._summed[:] = [torch.cat(found) if found else result.new_zeros(0)]
         return result
@@ -157,11 +157,11 @@ class PositionPart:
             return measured + off
         return torch.where(self.factors == 0, 0.0, measured + off * self.factors.abs())
 
-    def _pieces(self, together: int) -> Iterator[BuiltPart]:
+    def _pieces(self, spots_per_place: int) -> Iterator[BuiltPart]:
         """The shares in single precision, built slice by slice: so many rows as memory allows, CHUNK at most."""
         d_out, d_in = self.shape
         size = min(CHUNK, max(1, MEMORY // (4 * d_out * d_in)))
-        size = max(together, size // together * together)
+        size = max(spots_per_place, size // spots_per_place * spots_per_place)
         for start in range(0, self.rows, size):
             some = slice(start, start + size)
             shares = torch.bmm(self.left[some].transpose(1, 2), self.right[some])

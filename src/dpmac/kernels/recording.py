@@ -1,15 +1,15 @@
-"""A block's sums as one CUDA graph: recorded once, replayed at every release that asks the same.
+"""The sums of a block as one CUDA graph: recorded once, replayed at every release of the same query.
 
-K1 to K3 hold in a replay as they do in the code that was recorded: it does the same on the same memory.
+K1 to K3 hold in a replay as they do in the recorded code: a replay does the same on the same memory.
 
-On a GPU a step of a usual network is a hundred small kernels, and launching them from Python takes ten times as long as
-they run. A graph launches them all at once. It does exactly what was recorded, on the same memory: the rows' numbers in
-their table (their spots are copied in before every replay) and the weights as they then are. So only a query that says
-what it ``reads`` is recorded (:class:`~dpmac.privacy.query.Query`): its code does the same whenever it is called. If
-what it reads has moved to other memory, it is recorded anew.
+On a GPU, a step of a typical network is a hundred small kernels, and launching them from Python takes ten times as long
+as running them. A graph launches them all at once. It does exactly what was recorded, on the same memory: the rows in
+their table (their spots are copied in before every replay) and the current weights. So we record only a query that
+declares what it ``reads`` (:class:`~dpmac.privacy.query.Query`), because its code does the same at every call. If
+something that it reads has moved to other memory, it is recorded again.
 
-Nothing random is in a graph: spots are drawn before it and noise after it, afresh at every release. The check of the
-promise is in it, and what it found is read before anything is charged.
+There is nothing random in a graph: spots are drawn before it and noise after it, afresh for every release. The check of
+the promise is in the graph, and its result is read before anything is charged.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from torch import Tensor
 
 from dpmac.kernels.gathering import Columns
 
-Sums = tuple[list[Tensor], Tensor]  # of every partition, and whether all rows keep the promise
-Work = Callable[..., Sums]  # of a table's columns, and of one or more tensors that say what of them stands at the spots
-WARM = 2  # times that a block is computed plainly first: kernels are made ready, and a query that is used once stays so
+Sums = tuple[list[Tensor], Tensor]  # the sum of every partition, and whether all rows keep the promise
+Work = Callable[..., Sums]  # of a table's columns, and of tensors that say which rows are at the spots
+WARM = 2  # calls before recording: kernels are compiled, and a query used once is never recorded
 
 
 class Graph:
-    """``work`` on ``columns`` for spots given later, as one CUDA graph. What a call gives, the next overwrites."""
+    """``work`` on ``columns`` as one CUDA graph, for spots given later. A call overwrites the last call's result."""
 
     def __init__(self, work: Work, columns: Columns, spots: Sequence[Tensor]) -> None:
-        self._columns, self._spots = columns, [t.clone() for t in spots]  # columns are kept: it reads their memory
+        self._columns, self._spots = columns, [t.clone() for t in spots]  # kept alive: the graph reads them
         self._graph = torch.cuda.CUDAGraph()
         with _no_collection(), torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._sums = work(columns, *self._spots)
@@ -48,7 +48,7 @@ class Graph:
 
 @dataclass
 class Recording:
-    """What of one query was recorded. ``kind`` makes a graph (tests give their own)."""
+    """The recorded graph of one query. ``kind`` creates a graph (tests use their own)."""
 
     kind: Callable[[Work, Columns, Sequence[Tensor]], Callable[[Sequence[Tensor]], Sums]] = Graph
     _seen: int = 0
@@ -57,7 +57,7 @@ class Recording:
     _refused: bool = False
 
     def sums(self, work: Work, reads: Sequence[Tensor], columns: Columns, *spots: Tensor) -> Sums:
-        """``work(columns, *spots)``, by replay once it has been recorded; in memory that is the caller's own."""
+        """``work(columns, *spots)``, by a replay once it has been recorded; the caller owns the returned memory."""
         about = tuple(map(_memory, (*columns, *reads))), tuple(map(_form, spots))
         if about != self._of:
             self._of, self._seen, self._made = about, 0, None
@@ -67,7 +67,7 @@ class Recording:
         if self._made is None:
             try:
                 self._made = self.kind(work, columns, spots)
-            except RuntimeError as error:  # something that cannot be recorded: a copy to the CPU, an old driver
+            except RuntimeError as error:  # something cannot be recorded: a copy to the CPU, an old driver
                 self._refused = True
                 warnings.warn(f"steps are not recorded as a CUDA graph, and slower: {error}", stacklevel=2)
                 return work(columns, *spots)
@@ -77,7 +77,7 @@ class Recording:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Garbage is collected before, and not inside: freeing another graph's memory would spoil a recording."""
+    """Collect garbage before, and not inside: freeing another graph's memory would invalidate the recording."""
     before = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -93,5 +93,5 @@ def _form(tensor: Tensor) -> tuple[object, ...]:
 
 
 def _memory(tensor: Tensor) -> tuple[object, ...]:
-    """Where a tensor's numbers lie, and how."""
+    """The address and the layout of a tensor's memory."""
     return tensor.data_ptr(), *_form(tensor)

@@ -74,7 +74,7 @@ class TokenPart:
         shares.scatter_add_(1, index, self.vectors.double())
         return shares if self.factors is None else times(shares, self.factors)
 
-    def total(self, together: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
+    def total(self, spots_per_place: int = 1) -> Tensor:  # noqa: ARG002 - not in chunks
         factors = torch.ones_like(self._lengths) if self.factors is None else self.factors
         factors = torch.where(torch.isfinite(self._lengths), factors, 0.0)
         width = self.vectors.shape[2]

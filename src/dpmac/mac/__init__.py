@@ -23,7 +23,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "second-shared": SecondOrder(shared=True),
     "second-with-constant": SecondOrder(constant=True),
 }
-"""Every expansion of this room under a name. A new one is a file and a line here."""
+"""Every expansion of this package by name. A new one is a file and a line here."""
 
 __all__ = [
     "EXPANSIONS",

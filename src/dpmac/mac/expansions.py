@@ -2,7 +2,7 @@
 
 Around the current weights, with u = w^T [x; 1] and a loss g of the pre-activation, the coefficients of an example are
 outer products of a few vectors, never a matrix: slope g'(u) [x; 1]^T, curvature g''(u) [x; 1] [x; 1]^T. What is
-released is chosen by an expansion object; what comes back through the door becomes a
+released is chosen by an expansion object; what the release gives back becomes a
 :class:`~dpmac.mac.polynomial.Polynomial` per layer.
 """
 
@@ -56,7 +56,11 @@ def solved_problems(
     pairs = zip(problems_of(network, loss), coordinates.inputs, coordinates.targets, strict=True)
     for k, (problem, z, target) in enumerate(pairs):
         inputs = problem.stage.inputs(z)
-        found.append((problem, inputs, problem.stage.layer(inputs) if known is None else known[k], target))
+        if known is None:
+            u = problem.stage.layer(inputs)
+        else:
+            u = known[k]
+        found.append((problem, inputs, u, target))
     return found
 
 

@@ -36,7 +36,9 @@ class Polynomial:
     @property
     def centre(self) -> Tensor:
         """W_0, the public weights around which the polynomial was taken."""
-        return self.around() if callable(self.around) else self.around
+        if callable(self.around):
+            return self.around()
+        return self.around
 
     def value(self, weights: Tensor) -> Tensor:
         """P(weights). Refuses if the constant was not released: no routine may behave as if it knew the objective."""
@@ -49,11 +51,15 @@ class Polynomial:
         """P(weights) - P(centre), which needs no constant."""
         moved = weights.double() - self.centre
         linear = (self.slope * moved).sum()
-        return linear if self.curvature is None else linear + 0.5 * (moved * self.bend(moved)).sum()
+        if self.curvature is None:
+            return linear
+        return linear + 0.5 * (moved * self.bend(moved)).sum()
 
     def gradient(self, weights: Tensor) -> Tensor:
         """dP/dW at ``weights``."""
-        return self.slope if self.curvature is None else self.slope + self.bend(weights.double() - self.centre)
+        if self.curvature is None:
+            return self.slope
+        return self.slope + self.bend(weights.double() - self.centre)
 
     def bend(self, moved: Tensor) -> Tensor:
         """Each unit's curvature times its row of ``moved``."""

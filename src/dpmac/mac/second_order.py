@@ -49,7 +49,8 @@ class SecondOrder:
             units, d = self._checked(stage)
             found += [Partition(f"{stage.name} slope", stage.layer.matrix_shape)]
             found += [Partition(f"{stage.name} curvature", (units, d, d), symmetric=True)]
-            found += [Partition(f"{stage.name} constant", (1,))] if self.constant else []
+            if self.constant:
+                found.append(Partition(f"{stage.name} constant", (1,)))
         return found
 
     @torch.no_grad()
@@ -57,9 +58,13 @@ class SecondOrder:
         parts: list[Part] = []
         for problem, inputs, u, target in solved_problems(network, loss, coordinates):
             layer, g = problem.stage.layer, problem.loss
-            bend = torch.ones_like(u[:, :1]) if self.shared else g.curvature(u, target)
+            if self.shared:
+                bend = torch.ones_like(u[:, :1])
+            else:
+                bend = g.curvature(u, target)
             parts += [layer.part(g.slope(u, target), inputs), layer.curvature_part(bend, inputs)]
-            parts += [DensePart(g.value(u, target).unsqueeze(1))] if self.constant else []
+            if self.constant:
+                parts.append(DensePart(g.value(u, target).unsqueeze(1)))
         return parts
 
     def polynomials(self, network: Network, loss: Loss, answer: Mapping[str, Tensor]) -> list[Polynomial]:
@@ -67,7 +72,9 @@ class SecondOrder:
         for problem in problems_of(network, loss):
             name, g = problem.stage.name, problem.loss
             bend = g.weight * (g.curvature_bound if self.shared else 1.0) * answer[f"{name} curvature"]
-            constant = g.weight * answer[f"{name} constant"] if self.constant else None
+            constant = None
+            if self.constant:
+                constant = g.weight * answer[f"{name} constant"]
             slope = g.weight * answer[f"{name} slope"]
             raw = Polynomial(problem.stage.layer.matrix(), slope, bend, constant)
             polynomials.append(raw.floored(self.floor))
@@ -78,7 +85,8 @@ class SecondOrder:
         empty = stage.layer.weight.new_zeros(0, 1)
         stage.layer.curvature_part(empty, stage.layer.weight.new_zeros(0, stage.layer.matrix_shape[1] - 1))
         units, d = stage.layer.matrix_shape
-        units = 1 if self.shared else units
+        if self.shared:
+            units = 1
         needed = 8 * units * d**2
         if needed > self.memory:
             fix = (

@@ -1,4 +1,4 @@
-"""Private methods that need one release or two, and DP-SGD: all through the same door as training."""
+"""Private methods that need one release or two, and DP-SGD: all through the same release as training."""
 
 from dpmac.mac.expansions import Expansion
 from dpmac.methods.calibration import Calibration
@@ -12,7 +12,7 @@ from dpmac.methods.residuals import ResidualScale
 from dpmac.methods.ridge import linear_classifier
 
 EXPANSIONS: dict[str, Expansion] = {"gradients": Gradients()}
-"""The expansions of this room under a name, for the contract tests."""
+"""The expansions of this package by name, for the contract tests."""
 
 __all__ = [
     "DPPCA",

@@ -3,7 +3,7 @@
 Clipping every example's gradient keeps the ranking and spoils the probabilities. A logistic layer of two numbers on
 the model's logit (a slope and an offset; for more than two classes, or several labels a row, one temperature) puts
 them right. Its order-2 release is tiny: a gradient and a curvature, a few rounds of a damped Newton step, through the
-same door.
+same release.
 
 What one row can contribute. Logits are clipped to REACH and divided by it, so every unit logit v has |v| <= 1, and
 |p - y| <= 1, p (1 - p) <= 1/4:
@@ -30,8 +30,10 @@ from dpmac.checks import integer, number
 from dpmac.extensions.provenance import check_origin
 from dpmac.extensions.row_independence import ROWS, check_row_independence
 from dpmac.mac.released import eigen, tamed
+from dpmac.methods.objective import learn_from_all_rows
 from dpmac.planning.calibration import calibrate as least_noise
 from dpmac.privacy import (
+    Answer,
     DensePart,
     GramPart,
     Ledger,
@@ -41,7 +43,6 @@ from dpmac.privacy import (
     PerLayerClip,
     PrivateRows,
     Query,
-    release,
 )
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.randomness import NoiseSource
@@ -108,39 +109,33 @@ class Calibration:
         """
         check_origin(ledger, logits=logits)
         check_row_independence("logits", logits, rows.blank(ROWS)[:1])
-        classes = rows.shapes[1][0]
-        binary = classes == 2 and not several
-        start = ([1.0, 0.0] if binary else [1.0]) if kept is None else list(kept)
-        theta = torch.tensor(start, dtype=torch.float64)
+        rescaling = Rescaling.started(self, logits, rows, several, weights, kept)
         for done in range(made, self.rounds):
-            answer = release(
-                rows.everything(),
-                self.query(logits, theta, classes, several=several, weights=weights),
-                noise_multiplier=self.noise_multiplier,
-                source=source,
-                ledger=ledger,
-            )
-            size = 0.25 if several else 1.0
-            theta = self._moved(theta, answer[SLOPE].cpu(), answer[CURVATURE][0].cpu(), rows.n, size)
+            learn_from_all_rows(rescaling, rows, noise_multiplier=self.noise_multiplier, source=source, ledger=ledger)
             if keep is not None:
-                keep(done + 1, theta.tolist())
-        return float(theta[0]), float(theta[1]) if binary else 0.0
+                keep(done + 1, rescaling.theta.tolist())
+        slope, offset = (*rescaling.theta.tolist(), 0.0)[:2]
+        return slope, offset
 
     def query(
         self, logits: Logits, theta: Tensor, classes: int, *, several: bool = False, weights: Tensor | None = None
     ) -> Query:
         """Gradient and curvature of the log-loss in (slope, offset), on logits clipped to REACH and divided by it."""
         width = len(theta)
-        rule, thresholds = (_many, (2.0, 1.0)) if classes > 2 else (_binary, (math.sqrt(width), 0.25 * width))
+        if classes > 2:
+            rule, thresholds = _many, (2.0, 1.0)
+        else:
+            rule, thresholds = _binary, (math.sqrt(width), 0.25 * width)
         if several:
             rule, thresholds = _labels, (1.0, 0.25)
         bound = PerLayerClip(thresholds)
-        public = None if weights is None else weights.double() / weights.max()
+        public = weights
+        if public is not None:
+            public = public.double() / public.max()
 
         def parts(x: Tensor, y: Tensor) -> list[Part]:
             u, y = logits(x).double().clamp(-REACH, REACH), y.double()
-            relative = None if public is None else public.to(y.device)
-            slope, bend, inputs = rule(u, y, theta.to(u.device), relative)
+            slope, bend, inputs = rule(u, y, theta.to(u.device), _moved_to(public, y.device))
             return bound.apply([DensePart(slope), GramPart(bend, inputs)])
 
         asked = [Partition(SLOPE, (width,)), Partition(CURVATURE, (1, width, width), symmetric=True)]
@@ -160,6 +155,49 @@ class Calibration:
         moved: Tensor = theta - step * min(1.0, self.longest / max(length, 1e-300))
         moved[0] = moved[0].clamp(0.1, 20.0)
         return moved
+
+
+@dataclass
+class Rescaling:
+    """The objective of one calibration: ``theta`` is the slope and, of two classes, the offset learned so far."""
+
+    calibration: Calibration
+    logits: Logits
+    classes: int
+    n: int
+    theta: Tensor
+    several: bool = False
+    weights: Tensor | None = None
+
+    @classmethod
+    def started(
+        cls,
+        calibration: Calibration,
+        logits: Logits,
+        rows: PrivateRows,
+        several: bool,
+        weights: Tensor | None,
+        kept: Sequence[float] | None,
+    ) -> Rescaling:
+        """At the numbers ``kept`` or, without any, at logits as they are."""
+        classes = rows.shapes[1][0]
+        start = [1.0]
+        if classes == 2 and not several:
+            start = [1.0, 0.0]
+        if kept is not None:
+            start = list(kept)
+        theta = torch.tensor(start, dtype=torch.float64)
+        return cls(calibration, logits, classes, rows.n, theta, several, weights)
+
+    def query(self) -> Query:
+        return self.calibration.query(self.logits, self.theta, self.classes, several=self.several, weights=self.weights)
+
+    def apply(self, answer: Answer) -> None:
+        size = 1.0
+        if self.several:
+            size = 0.25
+        slope, curvature = answer[SLOPE].cpu(), answer[CURVATURE][0].cpu()
+        self.theta = self.calibration._moved(self.theta, slope, curvature, self.n, size)
 
 
 def _binary(u: Tensor, y: Tensor, theta: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -185,12 +223,23 @@ def _labels(u: Tensor, y: Tensor, theta: Tensor, weights: Tensor | None) -> tupl
     """Of p_h = sigmoid(slope * u_h): the means over the labels of (p - y) u / REACH, and of p (1 - p) (u / REACH)^2."""
     unit = u / REACH
     p = torch.sigmoid(theta[0] * u)
-    w = torch.ones_like(y) if weights is None else weights[:, 0] + (weights[:, 1] - weights[:, 0]) * y
+    if weights is None:
+        w = torch.ones_like(y)
+    else:
+        w = weights[:, 0] + (weights[:, 1] - weights[:, 0]) * y
     slope = (w * (p - y) * unit).mean(dim=1, keepdim=True)
     bend = (w * p * (1 - p) * unit.square()).mean(dim=1, keepdim=True)
     return slope, bend, torch.ones_like(bend)
 
 
+def _moved_to(weights: Tensor | None, device: torch.device) -> Tensor | None:
+    if weights is None:
+        return None
+    return weights.to(device)
+
+
 def _of_class(y: Tensor, weights: Tensor | None) -> Tensor:
     """The weight of each row's own class, (rows, 1)."""
-    return torch.ones_like(y[:, :1]) if weights is None else (y * weights).sum(dim=1, keepdim=True)
+    if weights is None:
+        return torch.ones_like(y[:, :1])
+    return (y * weights).sum(dim=1, keepdim=True)

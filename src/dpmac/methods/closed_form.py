@@ -9,7 +9,7 @@ autoencoder trained by gradients here, in about a second (see reproduction/resul
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import torch
@@ -18,11 +18,12 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.extensions.provenance import Origin
 from dpmac.mac import Polynomial
+from dpmac.methods.objective import learn_from_all_rows
 from dpmac.methods.pca import DPPCA, ReleasedPCA
 from dpmac.methods.tables import private_table
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.old_names import with_old_arguments
-from dpmac.privacy import GramPart, Ledger, OuterPart, Part, Partition, PerLayerClip, PrivateRows, Query, release
+from dpmac.privacy import GramPart, Ledger, OuterPart, Part, Partition, PerLayerClip, PrivateRows, Query
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.query import Answer
 from dpmac.randomness import NoiseSource
@@ -31,7 +32,7 @@ LABEL = "output layer"
 SLOPE = "output layer slope"
 GRAM = "hidden features x hidden features"
 RADIUS = 1.25  # of the norm, beyond which a row has no more to say in DP-PCA
-LEAST = 0.01  # of what is squared and summed, that is left over at least: released moments are noisy
+MIN_RESIDUAL_SHARE = 0.01  # of what is squared and summed, that is left over at least: released moments are noisy
 LENGTH = 1.1  # squared, of a row's hidden features: about 1, and never above 2
 _LOW = 1e-28  # so that what a threshold follows from is within a bound's limits, 1e-30 and 1e30
 SIMULATED = 20_000  # public draws for the features' Gram matrix
@@ -78,7 +79,10 @@ class ClosedForm:
         number("share", self.share, "give the part of the budget for DP-PCA, above 0 and at most 1", low=1e-6, high=1.0)
         integer("code", self.code, "give the length of the code, at least 1")
         integer("features", self.features, "give the number of hidden units, at least 1")
-        for name in ("bandwidth", "norm", "ridge", *(() if self.threshold is None else ("threshold",))):
+        sizes = ["bandwidth", "norm", "ridge"]
+        if self.threshold is not None:
+            sizes.append("threshold")
+        for name in sizes:
             number(name, getattr(self, name), "give a finite number above 0", low=_LOW, high=1.0 / _LOW)
         if self.curvature not in ("simulated", "released"):
             raise ArgumentError("curvature", self.curvature, "choose 'simulated' or 'released'")
@@ -96,11 +100,14 @@ class ClosedForm:
         """
         sigma = check_multiplier(noise_multiplier)
         first = check_multiplier(sigma / math.sqrt(self.share))
-        second = check_multiplier(sigma / math.sqrt(1.0 - self.share)) if self.share < 1.0 else 0.0
-        raw = private_table("x", x)
+        second = 0.0
+        if self.share < 1.0:
+            second = check_multiplier(sigma / math.sqrt(1.0 - self.share))
+        table = private_table("x", x)
         if isinstance(self.feature_map, FeatureMap):
-            self.feature_map.shape_after(raw.shapes[0])
-        table = raw if self.feature_map is None else raw.behind(self.feature_map)
+            self.feature_map.shape_after(table.shapes[0])
+        if self.feature_map is not None:
+            table = table.behind(self.feature_map)
         method = DPPCA(self.code, first, radius=RADIUS * self.norm, normalise=self.normalise)
         pca = method.fit(table, source.spawn("pca"), ledger)
         if self.share >= 1.0:
@@ -110,17 +117,12 @@ class ClosedForm:
         phase = 2 * math.pi * draw.uniform(self.features).to(table.device)
         table.world.spread([frequency, phase])
         model = ClosedFormAutoencoder(self, pca, frequency, phase, None)
-        answer = release(
-            table.everything(),
-            self.query(model),
-            noise_multiplier=second,
-            source=source.spawn("output layer"),
-            ledger=ledger,
-        )
-        decoder = self._solve(model, answer, table.n, source.spawn("simulated codes"))
-        table.world.spread([decoder])
+        layer = OutputLayer(model, table.n, source.spawn("simulated codes"))
+        noise = source.spawn("output layer")
+        learn_from_all_rows(layer, table, noise_multiplier=second, source=noise, ledger=ledger)
+        table.world.spread([layer.weights])
         known = replace(pca, origin=Origin.of(ledger, pca.origin))  # this release, too
-        return ClosedFormAutoencoder(self, known, frequency, phase, decoder)
+        return ClosedFormAutoencoder(self, known, frequency, phase, layer.weights)
 
     def query(self, model: ClosedFormAutoencoder) -> Query:
         """The slope of the output layer at 0, on the hidden features of the code: each example's part clipped.
@@ -131,7 +133,9 @@ class ClosedForm:
         released = self.curvature == "released"
         if released:
             asked.append(Partition(GRAM, (1, self.features, self.features), symmetric=True))
-        threshold = model.left_over() if self.threshold is None else self.threshold
+        threshold = self.threshold
+        if threshold is None:
+            threshold = model.left_over()
         bound = PerLayerClip((threshold, LENGTH) if released else threshold)
 
         def parts(rows: Tensor) -> list[Part]:
@@ -157,6 +161,22 @@ class ClosedForm:
         return Polynomial(torch.zeros_like(slope), slope, gram.unsqueeze(0)).minimum(self.ridge)
 
 
+@dataclass(eq=False)
+class OutputLayer:
+    """The objective of the output layer: ``weights`` are solved for from the released slope and curvature."""
+
+    model: ClosedFormAutoencoder
+    n: int
+    draw: NoiseSource
+    weights: Tensor = field(init=False)
+
+    def query(self) -> Query:
+        return self.model.choices.query(self.model)
+
+    def apply(self, answer: Answer) -> None:
+        self.weights = self.model.choices._solve(self.model, answer, self.n, self.draw)
+
+
 @dataclass(frozen=True, eq=False)
 class ClosedFormAutoencoder:
     """Rows through the feature map to a linear code, and back through the components and the solved output layer.
@@ -177,8 +197,10 @@ class ClosedFormAutoencoder:
     def spread(self) -> Tensor:
         """Typical size of each code number, from the released eigenvalues."""
         share = self.pca.eigenvalues.clamp(min=1.0)
-        whole = self.pca.moment.trace() if self.choices.curvature == "released" else share.sum()
-        return self.choices.norm * torch.sqrt(share / torch.maximum(whole, share.sum()))
+        whole = share.sum()
+        if self.choices.curvature == "released":
+            whole = torch.maximum(self.pca.moment.trace(), whole)
+        return self.choices.norm * torch.sqrt(share / whole)
 
     def left_over(self) -> float:
         """Typical length of what the linear code does not give back, from the released second moments.
@@ -186,8 +208,10 @@ class ClosedFormAutoencoder:
         All of a row where the noise has made the moments' trace or the eigenvalues' sum negative: they say nothing.
         """
         kept, whole = float(self.pca.eigenvalues.sum()), float(self.pca.moment.trace())
-        share = kept / whole if kept > 0.0 and whole > 0.0 else 0.0
-        return self.choices.norm * math.sqrt(max(1.0 - share, LEAST))
+        share = 0.0
+        if kept > 0.0 and whole > 0.0:
+            share = kept / whole
+        return self.choices.norm * math.sqrt(max(1.0 - share, MIN_RESIDUAL_SHARE))
 
     def hidden(self, code: Tensor) -> Tensor:
         assert self.frequency is not None
@@ -197,15 +221,18 @@ class ClosedFormAutoencoder:
 
     def encode(self, x: Tensor) -> Tensor:
         """The codes (n, code) of raw rows."""
-        feature_map = self.choices.feature_map
-        return self.code_of(x.double() if feature_map is None else feature_map(x))
+        if self.choices.feature_map is None:
+            return self.code_of(x.double())
+        return self.code_of(self.choices.feature_map(x))
 
     def decode(self, codes: Tensor) -> Tensor:
         """Raw rows from codes."""
         out = codes @ self.pca.components
         if self.decoder is not None:
             out = out + self.hidden(codes) @ self.decoder.transpose(0, 1)
-        return out if self.choices.feature_map is None else self.choices.feature_map.inverse(out)
+        if self.choices.feature_map is None:
+            return out
+        return self.choices.feature_map.inverse(out)
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """What the autoencoder gives back for raw rows ``x``, in double precision."""

@@ -99,4 +99,6 @@ class NormHistogram:
 
     def _read(self, counts: Tensor, edges: Tensor, n: int) -> float:
         reached = torch.nonzero(torch.cumsum(counts[:-1], dim=0) >= self.quantile * n).flatten()
-        return float(edges[reached[0]] if len(reached) else edges[-1])
+        if not len(reached):
+            return float(edges[-1])
+        return float(edges[reached[0]])

@@ -70,7 +70,9 @@ def follow_linear_path(network: Network, pca: ReleasedPCA, *, gain: float = 1.0,
     Every hidden layer must be dense and needs at least k units, and inputs and outputs must be d wide.
     """
     _check(network, pca, gain, bound)
-    limit = pca.radius if bound is None else float(bound)
+    limit = pca.radius
+    if bound is not None:
+        limit = float(bound)
     result = copy.deepcopy(network)
     components, centre = pca.components.to(result.device), pca.centre.to(result.device)
     before: Carried | None = None
@@ -96,7 +98,9 @@ def _working(act: Activation, gain: float) -> tuple[float, float]:
     point = act.working_point
     assert point is not None  # _check has looked
     slope = point.gain * gain
-    shift = 0.0 if point.margin is None else point.margin + max(slope, point.gain)  # a small gain comes no nearer to 0
+    shift = 0.0
+    if point.margin is not None:  # a small gain comes no nearer to 0
+        shift = point.margin + max(slope, point.gain)
     return shift, slope
 
 

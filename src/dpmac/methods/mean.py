@@ -26,7 +26,7 @@ LABEL = "mean"
 SUM, SQUARES = "rows", "squared lengths"
 SHARE = 0.1  # of the release, for the squared lengths
 SCALES = (1 / math.sqrt(1 - SHARE), 1 / math.sqrt(SHARE))
-LEAST = 0.01  # of the radius: a spread that noise makes smaller is no spread
+MIN_SPREAD = 0.01  # of the radius: a spread that noise makes smaller is no spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,9 @@ class DPMean:
         )
         moved, squares = tamed(answer[SUM]), float(tamed(answer[SQUARES][0]))
         noise = len(moved) * (self.noise_multiplier * SCALES[0] / table.n) ** 2  # expected, in the mean's square
-        least = LEAST**2 if noise else 1e-60
+        least = 1e-60
+        if noise:
+            least = MIN_SPREAD**2
         spread = math.sqrt(max(squares - float(moved.square().sum()) + noise, least))
         inside = moved / max(float(moved.norm()), 1.0)  # every row is within 1 of the centre, and so is their mean
         known = Origin.of(ledger, table.origin)

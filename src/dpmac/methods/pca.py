@@ -9,7 +9,7 @@ matrix with its transpose, eigenvectors, codes and whatever is built from them a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.mac.released import eigen, tamed
+from dpmac.methods.objective import learn_from_all_rows
 from dpmac.methods.tables import check_table, private_table, public_ball
 from dpmac.nets.feature_maps import Ball, Projection
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.old_names import OldAttribute
-from dpmac.privacy import GramPart, Ledger, Mechanism, Partition, PrivateRows, Query, release
+from dpmac.privacy import Answer, GramPart, Ledger, Mechanism, Partition, PrivateRows, Query
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.randomness import NoiseSource
 
@@ -82,15 +83,16 @@ class DPPCA:
         """
         table = private_table("x", x)
         ball = self._ball(table)
-        answer = release(
-            table.everything(),
-            self.query(ball),
+        moments = SecondMoments(self, ball)
+        learn_from_all_rows(
+            moments,
+            table,
             noise_multiplier=self.noise_multiplier,
             source=source.spawn(LABEL),
             ledger=ledger,
             micro_batch=micro_batch,
         )
-        moment = tamed(answer[MOMENT][0])
+        moment = moments.released
         eigenvalues, directions = leading(moment, self.components)
         table.world.spread([eigenvalues, directions])  # machines that are not alike round otherwise
         known = Origin.of(ledger, table.origin)
@@ -113,6 +115,21 @@ class DPPCA:
         if self.components > d:
             raise ArgumentError("components", self.components, f"the rows have {d} features: keep at most {d}")
         return public_ball(self.centre, self.radius, d, self.normalise).to(table.device)
+
+
+@dataclass(eq=False)
+class SecondMoments:
+    """The objective of DP-PCA: ``released`` is the noisy sum of x x^T over rows in the ball."""
+
+    method: DPPCA
+    ball: Ball
+    released: Tensor = field(init=False)
+
+    def query(self) -> Query:
+        return self.method.query(self.ball)
+
+    def apply(self, answer: Answer) -> None:
+        self.released = tamed(answer[MOMENT][0])
 
 
 @dataclass(frozen=True, eq=False)

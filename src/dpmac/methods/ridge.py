@@ -33,10 +33,14 @@ def linear_classifier(
     ``labels`` is None. Scores of raw rows are ``with_one(feature_map(rows)) @ weights.T``.
     """
     number("ridge", ridge, "give a number above 0", low=1e-30, high=1e30)
-    raw = x if isinstance(x, PrivateRows) else _table(x, labels)
-    if len(raw.shapes) != 2:
-        raise ArgumentError("x", f"{len(raw.shapes)} columns", "give rows and labels")
-    table = raw if feature_map is None else raw.behind(feature_map)
+    if isinstance(x, PrivateRows):
+        table = x
+    else:
+        table = _table(x, labels)
+    if len(table.shapes) != 2:
+        raise ArgumentError("x", f"{len(table.shapes)} columns", "give rows and labels")
+    if feature_map is not None:
+        table = table.behind(feature_map)
     query = statistics(table.shapes[0][0] + 1, table.shapes[1][0])
     answer = release(table.everything(), query, noise_multiplier=noise_multiplier, source=source, ledger=ledger)
     cross, gram = answer[CROSS], answer[GRAM]

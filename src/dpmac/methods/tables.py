@@ -27,10 +27,13 @@ def public_ball(centre: float | Tensor, radius: float | None, d: int, normalise:
     middle = torch.as_tensor(centre, dtype=torch.float64)
     if middle.dim() > 1 or (middle.dim() == 1 and len(middle) != d):
         fix = f"give one number, or one for each of {d} features"
-        raise ArgumentError(
-            "centre", f"{middle.numel()} numbers" if middle.dim() == 1 else f"shape {tuple(middle.shape)}", fix
-        )
-    return Ball(middle.expand(d), math.sqrt(d) if radius is None else float(radius), normalise)
+        given = f"shape {tuple(middle.shape)}"
+        if middle.dim() == 1:
+            given = f"{middle.numel()} numbers"
+        raise ArgumentError("centre", given, fix)
+    if radius is None:
+        radius = math.sqrt(d)
+    return Ball(middle.expand(d), float(radius), normalise)
 
 
 def check_table(name: str, rows: Tensor, width: int | None = None) -> None:

@@ -89,7 +89,9 @@ class Activation:
 
     def back(self, slopes: Tensor, u: Tensor) -> Tensor:
         """Slopes in f(u) carried back to u: slopes f'(u)."""
-        return slopes * self.df(u) if self.quick_back is None else self.quick_back(slopes, u)
+        if self.quick_back is None:
+            return slopes * self.df(u)
+        return self.quick_back(slopes, u)
 
     def __repr__(self) -> str:
         return f"Activation({self.name})"
@@ -105,15 +107,15 @@ def _check_by_differences(act: Activation) -> None:
     for sign in (1.0, -1.0):
         low, high = edges[:-1], edges[1:]
         u = sign * torch.stack([low + (high - low) * part for part in (0.001, 0.25, 0.5, 0.75, 0.999)])
-        f, df, d2f, apart = act.f(u), act.df(u), act.d2f(u), u[1:] - u[:-1]
+        f, df, d2f, distance = act.f(u), act.df(u), act.d2f(u), u[1:] - u[:-1]
         assert act.third is not None
         most = act.third(low, sign * 0.5 * (low + high))
         bend, rounding = d2f.abs().amax(dim=0) + most * (high - low), 1e-9 * (1 + f.abs().amax(dim=0))
         wrong = {
-            "third": (d2f[1:] - d2f[:-1]).abs() > most * apart.abs() * (1 + 1e-6) + 1e-12,
+            "third": (d2f[1:] - d2f[:-1]).abs() > most * distance.abs() * (1 + 1e-6) + 1e-12,
             "slope_sup": df.abs() > act.slope_sup * (1 + 1e-6),
-            "d2f": ((df[1:] - df[:-1]) / apart - d2f[1:]).abs() > most * apart.abs() * (1 + 1e-6) + 1e-9,
-            "df": ((f[1:] - f[:-1]) / apart - df[1:]).abs() > bend * apart.abs() + rounding,
+            "d2f": ((df[1:] - df[:-1]) / distance - d2f[1:]).abs() > most * distance.abs() * (1 + 1e-6) + 1e-9,
+            "df": ((f[1:] - f[:-1]) / distance - df[1:]).abs() > bend * distance.abs() + rounding,
         }
         for name, found in wrong.items():
             if bool(found.any()):

@@ -78,7 +78,9 @@ class SquaredError:
 
     def slope(self, u: Tensor, target: Tensor) -> Tensor:
         away = (self.activation.f(u) - target).mul_(2)
-        return away if self.activation == IDENTITY else self.activation.back(away, u)
+        if self.activation == IDENTITY:
+            return away
+        return self.activation.back(away, u)
 
     def curvature(self, u: Tensor, target: Tensor) -> Tensor:
         f, df, d2f = self.activation.f(u), self.activation.df(u), self.activation.d2f(u)

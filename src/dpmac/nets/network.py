@@ -105,8 +105,9 @@ class Network(Shaped):
         carriers: list[Layer] = []
         for index, item in enumerate(self._stack):
             if isinstance(item, WeightLayer):
-                after = self._stack[index + 1] if index + 1 < len(self._stack) else None
-                act = after if isinstance(after, Activation) else IDENTITY
+                act, after = IDENTITY, self._stack[index + 1 :]
+                if after and isinstance(after[0], Activation):
+                    act = after[0]
                 name = f"layer {len(found) + 1}"
                 found.append(Stage(name, tuple(carriers), item, act, self._shapes[index]))
                 carriers = []
@@ -204,7 +205,10 @@ class DenseNetwork(Network):
         if len(sizes) < 2:
             raise ArgumentError("sizes", sizes, "give at least the number of inputs and of outputs")
         count = len(sizes) - 2
-        names = [hidden] * count if isinstance(hidden, str | Activation) else list(hidden)
+        if isinstance(hidden, str | Activation):
+            names = [hidden] * count
+        else:
+            names = list(hidden)
         if len(names) != count:
             raise ArgumentError("hidden", hidden, f"give one activation, or one for each of the {count} hidden layers")
         fix = "every layer needs a whole number of units, at least 1"
@@ -256,7 +260,9 @@ def _check_claims(items: Sequence[dict[str, Any]], weights: Mapping[str, Tensor]
         for name, tensor in claimed.items():
             found = weights.get(f"{place}.{name}")
             if found is None or found.shape != tensor.shape:
-                there = "none" if found is None else tuple(found.shape)
+                there = "none"
+                if found is not None:
+                    there = str(tuple(found.shape))
                 raise ValueError(
                     f"layer {place} claims a {name} of shape {tuple(tensor.shape)}, and the file has {there}"
                 )

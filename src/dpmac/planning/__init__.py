@@ -1,6 +1,6 @@
 """Plans: what a training will release, fixed before it begins, with the least noise that its budget allows.
 
-Nothing here must be trusted: what was really released stands in the ledger, and the accountant reads only that.
+Nothing here has to be trusted: the ledger records what was really released, and the accountant reads only the ledger.
 """
 
-import dpmac.privacy  # noqa: F401 - the argument first: it re-exports the plan
+import dpmac.privacy  # noqa: F401 - the privacy core first: it re-exports the plan

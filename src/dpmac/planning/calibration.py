@@ -1,4 +1,4 @@
-"""The least noise that a budget asks for. What is found is asked of the accountant, so nothing here must be trusted."""
+"""The least noise that meets a budget. The accountant checks the result, so nothing here has to be trusted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dpmac.kernels.loss_distributions import MEDIUM, QUICK, ROUGH, Effort
 from dpmac.planning.search import Range, UnreachableError, least, limit
 from dpmac.privacy.accounting import MIN_MULTIPLIER, Mechanism, cost_of, epsilon_of
 
-MULTIPLIERS = Range(2 * MIN_MULTIPLIER, 1e7)  # what a calibration may answer
+MULTIPLIERS = Range(2 * MIN_MULTIPLIER, 1e7)  # the possible results of a calibration
 
 
 def _trial(make: Callable[[float], Sequence[Mechanism]], delta: float, effort: Effort, s: float) -> float:
-    """The epsilon of make(s) as a search takes it: on a grid of ``effort``."""
+    """The epsilon of make(s) for a search, on a grid of ``effort``."""
     return cost_of(make(s), delta, "pld", effort)
 
 
@@ -23,8 +23,8 @@ def calibrate(
 ) -> float:
     """The smallest noise multiplier s (within a relative ``tolerance``, from above) with epsilon(make(s)) <= epsilon.
 
-    A search by quicker figures finds where to ask :func:`epsilon_of`, which is asked there once as a rule, and decides.
-    The value returned has itself been checked by it to meet the budget: it never under-noises.
+    A search with faster approximations finds where to call :func:`epsilon_of`, usually once, which decides. The
+    returned value has itself been checked to meet the budget: there is never too little noise.
     """
     epsilon = number("epsilon", epsilon, "give a number above 0", low=0.0, high=1e6, strict=True)
     delta = float(delta)
@@ -33,8 +33,8 @@ def calibrate(
         try:
             cost = functools.partial(_trial, make, delta, effort)
             found = least(cost, epsilon, start, slope, within, MULTIPLIERS, sure=effort is not ROUGH)
-        except UnreachableError as end:  # of the search; what follows decides
-            found = (MULTIPLIERS.high if end.above else MULTIPLIERS.low), slope
+        except UnreachableError as end:  # by this approximation; the next one decides
+            found = end.nearest(MULTIPLIERS), slope
         start, slope = found
     try:
         start, _ = least(lambda s: epsilon_of(make(s), delta), epsilon, start, slope, tolerance, MULTIPLIERS, sure=True)
@@ -44,6 +44,6 @@ def calibrate(
         else:
             fix = "so large a budget asks for almost no noise: lower epsilon, or give inf for no privacy at all"
         raise ArgumentError("epsilon", epsilon, fix) from None
-    if epsilon_of(make(start), delta) > epsilon:  # the search asked this very thing, so it is in the cache
+    if epsilon_of(make(start), delta) > epsilon:  # the search has computed exactly this, so it is in the cache
         raise RuntimeError(f"the search for a noise multiplier answered {start!r}, which does not meet the budget")
     return start

@@ -20,8 +20,8 @@ from dpmac.privacy.sampling import MIN_OVERFLOW, MIN_RATE, PoissonSampler
 from dpmac.randomness import NoiseSource
 
 STEP = "training step"
-TOO_MUCH = 10.0  # times the noise of an empty ledger, from which on a plan is not made without a word
-SET_ASIDE = 5e-5  # of delta, for samples that find no room: it moves epsilon by less than a hundred-thousandth
+MAX_NOISE_RATIO = 10.0  # times the noise for an empty ledger: above it, a plan comes with a warning
+OVERFLOW_SHARE = 5e-5  # fraction of delta for samples beyond their capacity: changes epsilon by less than 1e-5 of it
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ class Plan:
         epochs: float | None = None,
         before: Sequence[Mechanism] = (),
     ) -> Plan:
-        """The plan with the least noise whose whole cost, ``before`` included, is at most (epsilon, delta) by PLD.
+        """The plan with the least noise whose total cost, including ``before``, is at most (epsilon, delta) by PLD.
 
-        Give ``steps`` or ``epochs``. ``epsilon=inf`` gives the plan without noise. A :class:`PrivacyWarning` says so
-        if ``before`` has left so little that the noise is TOO_MUCH times what the whole budget would ask for.
+        Give ``steps`` or ``epochs``. ``epsilon=inf`` gives the plan without noise. There is a :class:`PrivacyWarning`
+        if ``before`` leaves so little that the noise is more than MAX_NOISE_RATIO times that for the whole budget.
         """
         draft = cls(n, batch_size, steps_for(n, batch_size, steps, epochs), 1.0, delta, tuple(before))
         number("epsilon", epsilon, "give a number above 0 (0.5 to 8 is usual), or inf for no privacy", low=5e-324)
@@ -83,7 +83,7 @@ class Plan:
                 f"what is released before training costs {spent:.4g} already: raise epsilon or its noise",
             )
         found = draft.with_noise(_least_noise(draft, float(epsilon)))
-        _warn_of_crumbs(found, float(epsilon), spent)
+        _warn_if_little_is_left(found, float(epsilon), spent)
         return found
 
     def with_noise(self, noise_multiplier: float) -> Plan:
@@ -101,17 +101,17 @@ class Plan:
 
     @property
     def overflow(self) -> float:
-        """The chance, a power of two, with which a step's sample may find no room: 5e-5 of delta in all."""
+        """The probability, a power of two, that a step's sample exceeds its capacity: 5e-5 of delta in total."""
         if self.sample_rate == 1.0:
             return 0.0
-        return min(2.0 ** math.floor(math.log2(SET_ASIDE * self.delta / self.steps)), 2.0**-20)
+        return min(2.0 ** math.floor(math.log2(OVERFLOW_SHARE * self.delta / self.steps)), 2.0**-20)
 
     def step(self) -> Mechanism:
-        """What one training step is to the accountant."""
+        """One training step, for the accountant."""
         return Mechanism(self.noise_multiplier, self.sample_rate, 1, STEP, self.overflow)
 
     def mechanisms(self) -> tuple[Mechanism, ...]:
-        """Everything the run will release."""
+        """All releases of the run."""
         return merged((*self.before, replace(self.step(), count=self.steps)))
 
     def sampler(self, source: NoiseSource) -> PoissonSampler:
@@ -119,7 +119,7 @@ class Plan:
         return PoissonSampler(self.n, self.sample_rate, source, self.overflow or MIN_OVERFLOW)
 
     def epsilon(self, accountant: Accountant = "pld") -> float:
-        """What the whole run will cost at the plan's delta."""
+        """The epsilon of the whole run at the plan's delta."""
         return epsilon_of(self.mechanisms(), self.delta, accountant)
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,27 +128,27 @@ class Plan:
 
 @functools.lru_cache(maxsize=256)
 def _least_noise(draft: Plan, epsilon: float) -> float:
-    """The least noise at which ``draft`` meets ``epsilon``; public numbers alone, so an answer can be kept."""
+    """The least noise at which ``draft`` meets ``epsilon``; it depends only on public numbers, so it can be cached."""
     return calibrate(lambda s: draft.with_noise(s).mechanisms(), epsilon, draft.delta)
 
 
-def _warn_of_crumbs(plan: Plan, epsilon: float, spent: float) -> None:
-    """Say so if what was released before has left a training nothing to work with."""
-    if spent < 0.9 * epsilon:  # then there is far more left than a tenth of the noise asks for
+def _warn_if_little_is_left(plan: Plan, epsilon: float, spent: float) -> None:
+    """Warn if earlier releases have left too little budget for a useful training."""
+    if spent < 0.9 * epsilon:  # then far more is left than would require ten times the noise
         return
-    alone = _least_noise(replace(plan, before=(), noise_multiplier=1.0), epsilon)
-    if plan.noise_multiplier > TOO_MUCH * alone:
+    unspent = _least_noise(replace(plan, before=(), noise_multiplier=1.0), epsilon)
+    if plan.noise_multiplier > MAX_NOISE_RATIO * unspent:
         warnings.warn(
             f"what was released before takes epsilon {spent:.8g} of {epsilon:g} at delta {plan.delta:g}: this training "
             f"gets the crumbs, and a noise multiplier of {plan.noise_multiplier:.4g} where the whole budget would ask "
-            f"for {alone:.4g}. It will hardly learn anything: raise epsilon, or spend less before",
+            f"for {unspent:.4g}. It will hardly learn anything: raise epsilon, or spend less before",
             PrivacyWarning,
             stacklevel=3,
         )
 
 
 def check_delta(delta: float, n: int) -> None:
-    """delta must lie in (0, 1/n): at 1/n, publishing one random row whole would count as private."""
+    """delta must lie in (0, 1/n): at 1/n, publishing one random row would count as private."""
     number("delta", delta, "give a number from 1e-12 to below 1/n, such as 1e-5", low=MIN_DELTA, high=1.0)
     if delta >= 1.0 / n:
         fix = f"it must be below 1/n = {1.0 / n:.3g}, or one whole row could be published: try {0.1 / n:.1g}"

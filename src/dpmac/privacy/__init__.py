@@ -1,7 +1,7 @@
-"""The argument: all that turns private rows into public numbers, and releases into an epsilon.
+"""The privacy core: everything that turns private rows into public numbers, and releases into an epsilon.
 
-Read :mod:`~dpmac.privacy.reference` first. Then, in the order in which a row travels: ``private_rows``, ``sampling``,
-``query``, ``parts``, ``door``, ``noise``, ``entry``, ``ledger``, ``accounting``, ``plan`` and ``statement``.
+Read :mod:`~dpmac.privacy.reference` first, then follow a row through the files: ``private_rows``, ``sampling``,
+``query``, ``parts``, ``gaussian_release``, ``noise``, ``entry``, ``ledger``, ``accounting`` and ``statement``.
 docs/guarantee.md walks through them.
 """
 
@@ -22,9 +22,7 @@ from dpmac.privacy.sampling import Batch, PoissonSampler
 from dpmac.privacy.statement import Statement
 
 # isort: split
-# what builds on the argument comes after it
-# isort: split
-# what builds on the argument comes after it
+# what builds on the core comes after it
 from dpmac.bounds.adaptive import AdaptiveQuantile
 from dpmac.bounds.allocation import EqualShares, LeastEnergy
 from dpmac.bounds.clipping import Analytic, Bound, JointClip, Normalise, PerLayerClip, Unbounded

@@ -1,4 +1,4 @@
-"""One entry of a ledger: what was released, how noisy, from which sample, for whom."""
+"""One entry of a ledger: what was released, with how much noise, from which sample, and whose privacy it protects."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 from dpmac.privacy.accounting import Mechanism
 from dpmac.privacy.sampling import ROW
 
-PERSON = "person"  # a unit of privacy: all rows of one person, or "person by NAME", the name of the column of ids
+PERSON = "person"  # unit of privacy: all rows of a person; "person by NAME" if NAME is the column of ids
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One release: what the accountant needs, and what an auditor wants to see."""
+    """One release: the numbers that the accountant needs, and what an auditor wants to see."""
 
     label: str
     noise_multiplier: float
     sample_rate: float
     seeded: bool = False
     scales: Mapping[str, float] = field(default_factory=dict)
-    overflow: float = 0.0  # the chance that the sample was cut to its room
-    date: str = field(default="", compare=False)  # the day, in UTC; filled in by the ledger (before 0.3: the second)
+    overflow: float = 0.0  # bound on the probability that the sample was truncated to its capacity
+    date: str = field(default="", compare=False)  # the day in UTC, filled in by the ledger (before 0.3: to the second)
     purpose: str = ""
     model: str = ""
-    run: str = field(default="", compare=False)  # which training it is of, or which Ledger object wrote it
-    unit: str = ROW  # of privacy: whose rows come and go together
+    run: str = field(default="", compare=False)  # id of the training run, or of the Ledger object that wrote it
+    unit: str = ROW  # unit of privacy: what neighbouring tables differ in
 
     def mechanism(self) -> Mechanism:
         return Mechanism(self.noise_multiplier, self.sample_rate, 1, self.label, self.overflow)

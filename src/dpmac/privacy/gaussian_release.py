@@ -1,28 +1,29 @@
-"""The one door: the only function of the package that turns private numbers into public ones.
+"""The release: the only function of the package that turns private numbers into public ones.
 
     rows -> sampler -> feature map -> coordinates -> expansion -> bound -> RELEASE -> weights -> model
 
-What it guarantees, if the two things below hold: releasing a Poisson sample of rate q adds exactly one event
-"Poisson-sampled Gaussian mechanism, sampling probability q, noise multiplier sigma" to the ledger, under blanking or
-filling in one row of a table whose number of rows is public; or one person with all their rows, where the table is of
-persons and their number is public (:mod:`dpmac.extensions.persons`).
+Guarantee: releasing a Poisson sample of rate q adds exactly one event "Poisson-sampled Gaussian mechanism, sampling
+probability q, noise multiplier sigma" to the ledger. Neighbouring tables differ in one row, which is blanked or filled
+in, and their number of rows is public; in a table of persons they differ in one person with all their rows, and the
+number of persons is public (:mod:`dpmac.extensions.persons`). This holds under two conditions:
 
-1. The query treats every row by itself (a test changes one row and sees only that row's parts change).
-2. The bound keeps its promise; this is checked here, on every row, before anything is charged or released.
+1. The query treats every row separately (a test changes one row and sees only that row's parts change).
+2. The bound keeps its promise. This is checked here, on every row, before anything is charged or released.
 
-Floating point. Sums are made over blocks of bounded length, and the bounds leave room for their rounding (see
-``bounds.SLACK`` and, for single precision, ``chunks.SINGLE_MARGIN``); the sums of blocks are added up exactly
-(:mod:`dpmac.privacy.noise`), and so are those of several processes that hold parts of one table
-(:mod:`dpmac.extensions.processes`). A row's own numbers are rounded too, and matrix kernels round by shape and by spot:
-a row that moved because another came or went could change, by much where it sits on a discontinuity (ReLU's f' at 0, a
-row scaled to length 1). So nothing is ever computed on a whole table whose shape its rows could change: feature maps,
-coordinates and parts are computed in blocks of public shape, at spots drawn at random by a law under which no row's
-spot depends on the others (:meth:`Batch.spend`). What is assumed of the kernels is only that the numbers at one spot do
-not depend on the *values* at other spots; a test changes one row, outrageously, and sees no bit of another change.
+Floating point. Sums are computed over blocks of bounded length, and the bounds leave a margin for their rounding (see
+``parts.SLACK`` and, for single precision, ``chunks.SINGLE_MARGIN``). The sums of blocks are added exactly
+(:mod:`dpmac.privacy.noise`), and so are the sums of several processes that hold parts of one table
+(:mod:`dpmac.extensions.processes`). A row's own numbers are rounded too, and the rounding of matrix kernels depends on
+the shape and on the position in the batch. If a row moved because another one appeared or disappeared, its numbers
+could change, and by a lot at a discontinuity (ReLU's f' at 0, a row scaled to length 1). So nothing is ever computed on
+a table whose shape depends on its rows: feature maps, coordinates and parts are computed in blocks of public shape, at
+random spots whose distribution does not depend on the other rows (:meth:`Batch.spend`). All we assume of the kernels is
+that the numbers at one spot do not depend on the *values* at other spots. A test makes an extreme change to one row and
+checks that no bit of any other row changes.
 
-The noise is exact: the sum is rounded to a grid first, and the noise is a whole number of its steps, drawn with exactly
-the law of a rounded Gaussian (:mod:`dpmac.privacy.noise` has the proof). So what is released is a function of the
-Gaussian mechanism on real numbers, and the low bits in which floating-point noise betrays its argument do not exist.
+The noise is exact: the sum is first rounded to a grid, and the noise is a whole number of grid steps, drawn with
+exactly the distribution of a rounded Gaussian (:mod:`dpmac.privacy.noise` has the proof). So the released numbers are a
+function of the Gaussian mechanism on real numbers, without the low-order bits through which floating-point noise leaks.
 """
 
 from __future__ import annotations
@@ -57,16 +58,16 @@ from dpmac.privacy.query import Query
 from dpmac.privacy.sampling import Batch
 from dpmac.randomness import NoiseSource
 
-MAX_ROWS = 2**28  # expected rows in a release: with noise of any use, their sum has room on the grid
-LEAST_SINGLE = 1e-20  # a smaller scale is summed in double precision: single precision underflows near it
+MAX_ROWS = 2**28  # expected rows in a release: their sum fits on the grid for any useful noise
+MIN_SINGLE_SCALE = 1e-20  # smaller scales are summed in double precision: single precision would underflow
 PART_TYPES = (OuterPart, DensePart, GramPart, PositionPart, BuiltPart, TokenPart)
 
 
 class BrokenPromiseError(RuntimeError):
-    """Some example's parts exceed what their bound promised: a bug in a bound, so nothing is released."""
+    """An example's parts exceed the promised bound. This is a bug in the bound; nothing is released."""
 
 
-@torch.no_grad()  # a graph would lead from what is released back to the rows
+@torch.no_grad()  # a graph would lead from the released numbers back to the rows
 def release(
     batch: Batch,
     query: Query,
@@ -78,35 +79,34 @@ def release(
     micro_batch: int | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> dict[str, Tensor]:
-    """The answer to ``query``: the noisy sum of every partition under its name, over a public constant.
+    """Answer ``query``: the noisy sum of each partition, under its name, divided by a public constant.
 
-    Independent Gaussian noise of standard deviation ``noise_multiplier * partition.scale``, and what the grid and a
-    count of the sample cost (:mod:`dpmac.kernels.padding`, half of 1 % where there is one), is added to every
-    coordinate (and symmetric partitions are then averaged with their transpose). The event is in the ledger (and on
-    disk, if the ledger has a file) before any noise on sums is drawn, so what raises earlier releases and charges
-    nothing, and what raises later is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the
-    number of rows taken at a time at most, rounded up to a multiple of 32; the query always gets full blocks (see
-    :meth:`Batch.spend`), which hold zeros where there is no row. ``dtype`` is what the answer is rounded to, noise and
-    all.
+    Every coordinate gets independent Gaussian noise of standard deviation ``noise_multiplier * partition.scale``, made
+    slightly wider to pay for the grid and for counting the sample (:mod:`dpmac.kernels.padding`; half of 1 % if the
+    sample is counted). Symmetric partitions are then averaged with their transpose. The event is in the ledger (and on
+    disk, if the ledger has a file) before any noise on the sums is drawn: an error before that point releases and
+    charges nothing, an error after it is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the
+    maximal number of rows processed at a time, rounded up to a multiple of 32; the query always gets full blocks (see
+    :meth:`Batch.spend`), with zeros where there is no row. The answer, noise included, is rounded to ``dtype``.
 
-    With ``noise_multiplier=0`` the sums are exact, and the ledger says that nothing is private any more.
+    With ``noise_multiplier=0`` the sums are exact, and the ledger records that nothing is private any more.
     """
-    asked = Asked.of(batch, query, noise_multiplier, source, divisor, micro_batch)
-    asked.check_ledger(ledger)
+    request = ReleaseRequest.of(batch, query, noise_multiplier, source, divisor, micro_batch)
+    request.check_ledger(ledger)
     if batch.world is not None:
-        answer = batch.world.released(asked, source, ledger)
+        answer = batch.world.released(request, source, ledger)
         return {name: numbers.to(dtype) for name, numbers in answer.items()}
-    sums, on_grid = asked.sums(source)
-    ledger.append(asked.entry)
-    return asked.perturbed(sums, source, dtype, on_grid)
+    sums, on_grid = request.sums(source)
+    ledger.append(request.entry)
+    return request.perturbed(sums, source, dtype, on_grid)
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """One release, checked: what is asked of which rows, on which grid, and the entry that will be paid for it.
+class ReleaseRequest:
+    """One release whose arguments were checked: the query, the rows, the grid, and the entry that the ledger will get.
 
-    Everything in it but the batch is public. :func:`release` takes its three steps in order, in one process; where
-    several hold the table, they take them together (:mod:`dpmac.extensions.processes`).
+    Everything in it except the batch is public. In one process :func:`release` takes the three steps (sum, record,
+    perturb) in order; several processes that hold one table take them jointly (:mod:`dpmac.extensions.processes`).
     """
 
     batch: Batch
@@ -114,7 +114,7 @@ class Asked:
     scales: list[float]
     grid: Grid
     entry: Entry
-    paddings: tuple[Padding, ...]  # of every process
+    paddings: tuple[Padding, ...]  # one for each process
     divisor: float
     micro_batch: int | None
 
@@ -127,8 +127,8 @@ class Asked:
         source: NoiseSource,
         divisor: float,
         micro_batch: int | None,
-    ) -> Asked:
-        """Raises :class:`ArgumentError` for what cannot be released."""
+    ) -> ReleaseRequest:
+        """Check the arguments; raises :class:`ArgumentError` if they cannot be released."""
         sigma = check_multiplier(noise_multiplier)
         scales = _checked_scales(query.partitions, sigma)
         _check_arguments(batch, divisor, micro_batch)
@@ -146,16 +146,16 @@ class Asked:
         return cls(batch, query, scales, grid, entry, paddings, float(divisor), micro_batch)
 
     def check_ledger(self, ledger: Releases) -> None:
-        """Raise unless this release may go into ``ledger``."""
+        """Raise if this release must not be recorded in ``ledger``."""
         ledger.check_unit(self.batch.unit)
         if self.batch.origin:
             self.batch.origin.check(ledger)
 
     def sums(self, source: NoiseSource) -> tuple[list[Tensor], bool]:
-        """Step 1: the sums of this process' rows, and whether they are in whole steps of the grid.
+        """Step 1: the sums over this process's rows, and whether they are whole numbers of grid steps.
 
-        Those of several blocks are: each block's are rounded, and then added up exactly. One block's are left as they
-        are, to be rounded when the noise is added. Spends the batch. Raises :class:`BrokenPromiseError` if any row
+        The sums of several blocks are: each block's sums are rounded, then added exactly. The sums of a single block
+        are left unrounded until the noise is added. Spends the batch. Raises :class:`BrokenPromiseError` if any row
         exceeds its bound.
         """
         work: Work = partial(_block_sums, self.query, self.scales, self.batch.take)
@@ -167,10 +167,12 @@ class Asked:
                 sums, within = work(columns, row_at)
                 if blocks == 1:
                     total = self.grid.whole(total, self.scales)
-                total = sums if blocks == 0 else _added(total, self.grid.whole(sums, self.scales))
+                if blocks > 0:
+                    sums = [a.add_(b) for a, b in zip(total, self.grid.whole(sums, self.scales), strict=True)]
+                total = sums
                 kept.append(within)
                 blocks += 1
-        if not bool(torch.stack(kept).all()):  # asked once: a GPU is waited for
+        if not bool(torch.stack(kept).all()):  # read once: this waits for the GPU
             raise BrokenPromiseError(
                 f"an example exceeds the bound promised for {[p.name for p in self.query.partitions]}; nothing was "
                 "released. This is a bug in the bound, not in your data: please report it"
@@ -180,33 +182,29 @@ class Asked:
     def perturbed(
         self, sums: list[Tensor], source: NoiseSource, dtype: torch.dtype = torch.float64, on_grid: bool = True
     ) -> dict[str, Tensor]:
-        """Step 3, after the entry is in the ledger: the answer, with fresh noise."""
+        """Step 3, after the entry is in the ledger: the answer with fresh noise."""
         return perturbed(sums, self.query.partitions, self.scales, self.grid, source, self.divisor, dtype, on_grid)
 
 
-def _added(one: list[Tensor], other: list[Tensor]) -> list[Tensor]:
-    return [a.add_(b) for a, b in zip(one, other, strict=True)]
-
-
 def _block_sums(query: Query, scales: Sequence[float], take: Any, columns: Columns, row_at: Tensor) -> Sums:
-    """The sums over one block, and whether all its rows keep the promise: no number may leave if they do not.
+    """The sums over one block, and whether all its rows keep the promise: if not, nothing may be released.
 
-    Every share is measured here, on the numbers that are then summed, whoever made it and whatever was measured before.
-    Asks no tensor on a GPU for its value, so that it can be recorded (:mod:`dpmac.kernels.recording`).
+    Every share is measured here, on the very numbers that are summed, whoever computed it and whatever was measured
+    before. Never reads a value of a GPU tensor, so that it can be recorded (:mod:`dpmac.kernels.recording`).
     """
     rows, weights = take(columns, row_at)
     raw = query.parts(*rows)
     _check_kinds(raw, query.partitions, row_at.numel())
-    # single precision only if all parts are: its rounding is set aside in every norm, or in none
-    if not all(part.single for part in raw) or min(scales) < LEAST_SINGLE:
+    # single precision only if all parts use it: every norm contains the margin for its rounding, or none does
+    if not all(part.single for part in raw) or min(scales) < MIN_SINGLE_SCALE:
         raw = [part.doubled() for part in raw]
-    parts = [part.scaled(weights) for part in raw]  # new objects, not measured yet; what empty spots gave is dropped
-    together = row_at.shape[1]
-    return [part.total(together) for part in parts], _keep_promise(parts, scales, together)
+    parts = [part.scaled(weights) for part in raw]  # new objects, not measured yet; empty spots get weight 0
+    spots_per_place = row_at.shape[1]
+    return [part.total(spots_per_place) for part in parts], _keep_promise(parts, scales, spots_per_place)
 
 
 def _checked_scales(partitions: Sequence[Partition], noise_multiplier: float) -> list[float]:
-    """The scales that a bound has promised; infinite ones (no bound) only without noise."""
+    """The scales that a bound has promised; infinite scales (no bound) are allowed only without noise."""
     scales = []
     for p in partitions:
         fix = "noise needs a bound between 1e-30 and 1e30: choose a Bound"
@@ -220,20 +218,19 @@ def _checked_scales(partitions: Sequence[Partition], noise_multiplier: float) ->
 
 def _check_arguments(batch: Batch, divisor: float, micro_batch: int | None) -> None:
     if batch.expected_rows > MAX_ROWS:
-        raise ArgumentError(
-            "batch", f"{batch.expected_rows:.0f} expected rows", f"release at most {MAX_ROWS} at a time"
-        )
+        found = f"{batch.expected_rows:.0f} expected rows"
+        raise ArgumentError("batch", found, f"release at most {MAX_ROWS} at a time")
     number("divisor", divisor, "give a public constant above 0, such as the expected batch size", low=1e-99, high=1e99)
     if micro_batch is not None:
         integer("micro_batch", micro_batch, "give a number of rows, at least 1, or None")
 
 
 def _check_kinds(parts: Sequence[Part], partitions: Sequence[Partition], rows: int) -> None:
-    """Raise unless there is one part of ours per partition, with one share of the right shape for every row."""
+    """Raise unless each partition has one part, of a type of ours, with a share of the right shape for every row."""
     if len(parts) != len(partitions):
         raise BrokenPromiseError(f"{len(parts)} parts were given for {len(partitions)} partitions")
     for part, p in zip(parts, partitions, strict=True):
-        if type(part) not in PART_TYPES:  # the norms must be ours, not a stranger's word
+        if type(part) not in PART_TYPES:  # we must compute the norms ourselves
             raise BrokenPromiseError(f"partition {p.name!r} was given a {type(part).__name__}, not one of {PART_TYPES}")
         if p.symmetric and not isinstance(part, GramPart):  # averaging with the transpose must not change the sum
             raise BrokenPromiseError(f"partition {p.name!r} is symmetric: its parts must be GramParts")
@@ -244,13 +241,13 @@ def _check_kinds(parts: Sequence[Part], partitions: Sequence[Partition], rows: i
             )
 
 
-def _keep_promise(parts: Sequence[Part], scales: Sequence[float], together: int) -> Tensor:
-    """Whether every example's shares together stay within the promise (see :mod:`dpmac.bounds.clipping`).
+def _keep_promise(parts: Sequence[Part], scales: Sequence[float], spots_per_place: int) -> Tensor:
+    """Whether the joint norm of every example's shares stays within the promise (see :mod:`dpmac.bounds.clipping`).
 
-    Of persons, whose rows lie at ``together`` neighbouring spots: whether the *sum* of their rows' norms does, which is
-    no less than the norm of the sum.
+    A person's rows are at ``spots_per_place`` neighbouring spots. For persons, this checks the *sum* of their rows'
+    norms, which is at least the norm of the sum.
     """
     if all(math.isinf(scale) for scale in scales):
         return torch.tensor(True)  # nothing was promised
-    norms = joint_norms(parts, scales).reshape(-1, together).sum(dim=1)
+    norms = joint_norms(parts, scales).reshape(-1, spots_per_place).sum(dim=1)
     return ((norms >= 0.0) & (norms <= KEPT)).all()  # also catches NaN

@@ -1,8 +1,7 @@
-"""The releases from one data set, in order: what was paid for, and the only thing that the accountant reads.
+"""The releases from one data set, in order. This list is the only thing that the accountant reads.
 
-An entry is appended before any noise of its release is drawn. What users hold is the
-:class:`~dpmac.extensions.ledgers.Ledger`, which also keeps a file, dates and the names of runs; a release needs no more
-of it than what stands here.
+An entry is appended before any noise of its release is drawn. Users hold a :class:`~dpmac.extensions.ledgers.Ledger`,
+which also keeps a file, dates and the names of runs; a release needs only what is in this file.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ class Releases:
         return len(self._entries)
 
     def append(self, entry: Entry) -> None:
-        """Record a release. If this returns, it is recorded for good; if it raises, nothing may be released."""
-        entry.mechanism()  # refuses numbers the accountant could not read, before anything is kept
+        """Record a release. If this returns, the entry is permanent; if it raises, nothing may be released."""
+        entry.mechanism()  # rejects numbers that the accountant could not read, before anything is stored
         self.check_unit(entry.unit)
         self._keep(entry)
 
@@ -38,17 +37,17 @@ class Releases:
 
     @property
     def unit(self) -> str:
-        """Whose privacy all entries are about; "row" as long as there is none."""
-        return self._entries[0].unit if self._entries else ROW
+        """The unit of privacy of all entries; "row" if there are none."""
+        return next((entry.unit for entry in self._entries), ROW)
 
     def check_unit(self, unit: str) -> None:
-        """Refuse a release of another unit: a guarantee for single rows says little of a person who has many."""
+        """Raise if the unit differs: a guarantee for single rows says little about a person with many rows."""
         if self._entries and unit != self.unit:
             fix = f"it holds releases whose unit of privacy is a {self.unit}, not a {unit}: give another ledger"
             raise ArgumentError("ledger", self, fix)
 
     def mechanisms(self) -> tuple[Mechanism, ...]:
-        """What was released, equal releases counted together."""
+        """The released mechanisms; equal ones are merged."""
         return merged(entry.mechanism() for entry in self._entries)
 
     @property
@@ -61,5 +60,5 @@ class Releases:
         return epsilon_of(self.mechanisms(), delta, accountant)
 
     def statement(self, delta: float, notes: tuple[str, ...] = ()) -> Statement:
-        """The guarantee in plain sentences; ``notes`` are added to what it does not cover."""
+        """The privacy statement; ``notes`` are added to the list of what the guarantee does not cover."""
         return Statement(self.mechanisms(), delta, self.seeded, notes, self.unit)

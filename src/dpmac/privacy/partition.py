@@ -1,4 +1,4 @@
-"""A partition: one named block of numbers in a release, the shape of its sum, and the scale of its noise."""
+"""A partition: one named block of numbers in a release, with the shape of its sum and the scale of its noise."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Partition:
-    """What is asked for under one name. Everything here is public.
+    """One named part of a query. Everything here is public.
 
-    ``scale`` is what a bound promises (see :mod:`dpmac.bounds.clipping`); it is None until a bound has promised, and a
-    release refuses it then. ``symmetric`` stacks of matrices get symmetric noise. ``sensitivity`` is a proven bound on
-    every example's share, where there is one (see :class:`~dpmac.bounds.clipping.Analytic`).
+    ``scale`` is the bound that a :class:`~dpmac.bounds.clipping.Bound` promises; it is None until then, and a release
+    refuses None. ``symmetric`` stacks of matrices get symmetric noise. ``sensitivity`` is a proven bound on every
+    example's share, if there is one (see :class:`~dpmac.bounds.clipping.Analytic`).
     """
 
     name: str
@@ -22,7 +22,7 @@ class Partition:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(self.shape))
-        if self.scale is not None:  # checked, written down and multiplied as one plain number
+        if self.scale is not None:  # the same plain float is checked, recorded and multiplied
             object.__setattr__(self, "scale", float(self.scale))
 
     def promised(self, scale: float) -> Partition:

@@ -1,4 +1,4 @@
-"""The private table: rows go in here, and come out only as samples that can be spent once."""
+"""The private table: rows enter here, and leave only as samples that can be spent once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class PrivateRows:
     """The private table: columns of equal length (inputs, targets). Its rows leave only as batches.
 
     It has ``n`` places, a public number; a place holds a row or is blank (:meth:`without`). With ``groups``, an id for
-    each row, a place is a person's: it holds all rows with that person's id, of which a release takes ``max_rows`` at
-    most, and n is the number of persons (:mod:`dpmac.extensions.persons`). The number of rows is then private.
+    each row, a place belongs to a person and holds all rows with that person's id, of which a release uses at most
+    ``max_rows``. Then n is the number of persons (:mod:`dpmac.extensions.persons`), and the number of rows is private.
 
-    In place of columns there may be one :class:`~dpmac.extensions.stores.Store`, of rows that are not in memory. With a
-    ``world`` of several processes the rows are this one's part of the table, and n counts the places of all; a person's
-    rows must then all be in one part (:mod:`dpmac.extensions.processes`).
+    Instead of columns, give one :class:`~dpmac.extensions.stores.Store` for rows that are not in memory. With a
+    ``world`` of several processes, the rows are this process's part of the table, and n counts the places of all
+    processes; all rows of a person must be in one part (:mod:`dpmac.extensions.processes`).
     """
 
     def __init__(
@@ -43,16 +43,17 @@ class PrivateRows:
         if len(tensors) < len(columns) and len(columns) > 1:
             raise ArgumentError("columns", columns, "a store has all columns: give it alone")
         self._columns: Columns | Fetcher = tensors or _fetcher(columns[0])
-        self._kinds = tensors[:] if tensors else columns[0].blank  # type: ignore[union-attr]
+        self._kinds = tensors or columns[0].blank  # type: ignore[union-attr]
         self._device: torch.device = self._kinds[0].device
-        self._feature_map: Map | None = None  # where rows go through it in every release
-        self.origin: Origin | None = None  # the releases that have shaped a feature map which the rows are behind
-        self._given = world
-        self._world = world if world is not None and world.size > 1 else None  # where there are several processes
+        self._feature_map: Map | None = None  # applied to the rows in every release
+        self.origin: Origin | None = None  # the releases that the feature map was computed from
+        self._given = self._world = world
+        if world is not None and world.size == 1:
+            self._world = None  # set only if there are several processes
         self._rows: Places = OneRowEach(torch.arange(lengths[0]), lengths[0])
         if groups is not None:
             self._rows = _persons(groups, max_rows, world, lengths[0])
-        self._shards = (len(self._rows),)  # places in every process
+        self._shards = (len(self._rows),)  # number of places in each process
         if self._world is not None:
             whose = (self._rows.unit, getattr(self._rows, "max_rows", 1))
             self._world.agree("the unit of privacy, and rows of one in a step,", whose)
@@ -71,7 +72,7 @@ class PrivateRows:
 
     @property
     def stored(self) -> bool:
-        """Whether the rows are fetched from somewhere, rather than in memory."""
+        """Whether the rows are in a store rather than in memory."""
         return not isinstance(self._columns, tuple)
 
     @property
@@ -84,9 +85,11 @@ class PrivateRows:
         return shapes
 
     def blank(self, count: int) -> Columns:
-        """``count`` rows of zeros in every column, of the shapes and kinds that a query gets: public."""
+        """``count`` rows of zeros in every column, with the shapes and dtypes that a query gets: public."""
         first, *others = self._zeros(count)
-        return (first if self._feature_map is None else self._feature_map(first), *others)
+        if self._feature_map is not None:
+            first = self._feature_map(first)
+        return (first, *others)
 
     def _zeros(self, count: int) -> list[Tensor]:
         return [torch.zeros(count, *kind.shape[1:], dtype=kind.dtype, device=self._device) for kind in self._kinds]
@@ -96,9 +99,11 @@ class PrivateRows:
         return self._device
 
     def to(self, device: torch.device) -> PrivateRows:
-        """The table on another device. Rows that are fetched will be put there block by block."""
+        """The table on another device. Rows of a store are moved there block by block."""
         columns = self._columns
-        table = self._with(tuple(c.to(device) for c in columns) if isinstance(columns, tuple) else columns, self._rows)
+        if isinstance(columns, tuple):
+            columns = tuple(column.to(device) for column in columns)
+        table = self._with(columns, self._rows)
         table._device = device
         feature_map, home = self._feature_map, self.device
         if feature_map is not None and home != device:
@@ -106,18 +111,18 @@ class PrivateRows:
         return table
 
     def sample(self, sampler: PoissonSampler) -> Batch:
-        """A fresh Poisson sample, carrying the sampler's rate."""
+        """A fresh Poisson sample, which carries the sampler's rate."""
         if sampler.n != self.n:
             raise ArgumentError("sampler.n", sampler.n, f"the table has {self.n} places: build the sampler for them")
         rank = 0 if self._world is None else self._world.rank
         places = sampler.draw(sum(self._shards[:rank]), self._shards[rank])
         columns = self._columns
         if not isinstance(columns, tuple) and isinstance(self._rows, OneRowEach):
-            columns = columns.prefetched(self._rows.rows[places])  # meanwhile, another batch may be at work
+            columns = columns.prefetched(self._rows.rows[places])  # while another batch is processed
         return self._batch(columns, places, sampler.rate, sampler.source.seeded, sampler.overflow)
 
     def everything(self) -> Batch:
-        """All rows, unsampled (rate 1): for one-shot releases such as DP-PCA."""
+        """All rows, without sampling (rate 1): for one-shot releases such as DP-PCA."""
         return self._batch(self._columns, None, 1.0, seeded=False, overflow=0.0)
 
     def _batch(
@@ -127,15 +132,14 @@ class PrivateRows:
         return Batch(*drawn, self._feature_map, self.origin, self._device, self._world, self._shards)
 
     def without(self, place: int) -> PrivateRows:
-        """The neighbouring table: the row at ``place``, or all rows of the person there, deleted from every column, and
-        the place left blank; n stays."""
+        """The neighbouring table: ``place`` is blank, its row or its person's rows are deleted, and n is unchanged."""
         if not isinstance(self._columns, tuple):
             raise TypeError("rows of a store stay where they are: build the neighbour's store")
         rows, kept = self._rows.without(place)
         return self._with(tuple(column[kept.to(column.device)] for column in self._columns), rows)
 
     def behind(self, feature_map: Map, room: int = 0) -> PrivateRows:
-        """The table with ``feature_map`` of its first column in place of that column: see
+        """The table with ``feature_map`` applied to its first column: see
         :func:`dpmac.extensions.feature_maps.behind`."""
         from dpmac.extensions.feature_maps import behind
 
@@ -150,9 +154,9 @@ class PrivateRows:
 
 
 def _fetcher(store: Any) -> Fetcher:
-    from dpmac.extensions.stores import Ahead
+    from dpmac.extensions.stores import BackgroundFetcher
 
-    return Ahead(store)
+    return BackgroundFetcher(store)
 
 
 def _persons(groups: Any, max_rows: int, world: World | None, rows: int) -> Places:

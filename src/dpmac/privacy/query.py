@@ -1,4 +1,4 @@
-"""A query: what is asked of the rows, as one object. A training step, DP-PCA and a histogram differ only in it."""
+"""A query: what a release computes from the rows. A training step, DP-PCA and a histogram differ only in the query."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import Part
 
 Answer = Mapping[str, Tensor]
-"""The noisy sum of every partition under its name. Whoever asked picks out what is its own."""
+"""The noisy sum of every partition under its name."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """``parts(*columns)`` gets a block of rows and gives their bounded parts, one for each partition, row by row.
+    """``parts(*columns)`` maps a block of rows to their bounded parts, one for each partition, row by row.
 
-    The guarantee rests on two things that the asker promises and that contract tests hold every asker to: row n of each
-    part depends on row n alone (and on public numbers), and the parts of a row together keep the promise that the
-    partitions' scales state (:mod:`dpmac.bounds.clipping`). The second is checked again on every row by
-    :func:`~dpmac.privacy.gaussian_release.release`. ``label`` is what the ledger and the statement will call the
-    release.
+    The guarantee rests on two promises of the query's author, which contract tests check for every query: row n of each
+    part depends only on row n (and on public numbers), and the parts of a row jointly keep the bound that the
+    partitions' scales state (:mod:`dpmac.bounds.clipping`). :func:`~dpmac.privacy.gaussian_release.release` checks the
+    second one again on every row. ``label`` is the name of the release in the ledger and in the statement.
 
-    All code that runs inside ``parts`` is private code: it sees rows. Tests find it by watching, not from a list.
+    All code that runs inside ``parts`` sees private rows. Tests find this code by tracing it, not from a list.
 
-    ``reads`` are the tensors that ``parts`` reads besides rows, and that may change in place between calls (weights),
-    if it does the same whenever it is called: no other number that Python could change in between goes in. None where
-    that is not known. Such a query, asked again and again, is recorded as a CUDA graph on a GPU
+    ``reads`` lists the tensors other than rows that ``parts`` reads and that may change in place between calls (such as
+    weights), provided that every call does the same: no other number that Python could change in between may enter.
+    It is None if that is not known. On a GPU, such a query is recorded as a CUDA graph when it is repeated
     (:mod:`dpmac.kernels.recording`).
     """
 

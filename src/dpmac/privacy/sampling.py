@@ -1,12 +1,12 @@
 """Poisson samples of private rows, each of which can be spent once.
 
-The accountant's amplification theorem speaks of batches in which every row stands independently with probability q.
+The accountant's amplification theorem is about batches that contain every row independently with probability q.
 :class:`Batch` carries the q it was really drawn with, and :func:`dpmac.privacy.gaussian_release.release` writes *that*
-q into the ledger, so sampling and accounting cannot disagree. A batch can be released once: a second release of the
-same rows would need another theorem.
+q to the ledger, so sampling and accounting cannot disagree. A batch can be released once: a second release of the same
+rows would need another theorem.
 
-The table has n places, and n is public. Neighbouring tables differ in one place: a row stands there, or it is blank.
-A place may also be a person's, with any number of rows (:mod:`dpmac.extensions.persons`).
+The table has n places, and n is public. Neighbouring tables differ in one place: it holds a row, or it is blank. A
+place may also belong to a person with any number of rows (:mod:`dpmac.extensions.persons`).
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from dpmac.extensions.world import World
 
 MIN_RATE = 1e-9
-MIN_OVERFLOW = 2.0**-80  # the chance that a sample finds no room, unless a plan sets more of its delta aside
+MIN_OVERFLOW = 2.0**-80  # probability that a sample exceeds its capacity, unless a plan sets aside more delta
 ROW = "row"  # the unit of privacy of a table whose places hold one row each
-_CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB, whatever n is
+_CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB for any n
 Map = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class PoissonSampler:
-    """Draws places: each of ``n`` independently with probability ``rate``, whether a row stands there or not.
+    """Draws each of ``n`` places independently with probability ``rate``, whether it holds a row or is blank.
 
-    Right for any rate from 1e-9 to 1. From the operating system's draws it is exact to 2**-69, and exact where places
-    are rare (:mod:`dpmac.kernels.gaps`); a seeded comparison is made on 53 bits, so a rate of 1e-6 is off by 1e-10 of
-    itself at most. A rate of 1 takes every place. A draw may be empty. Reproducible only if the source is seeded.
-    ``overflow`` is the chance with which a sample may find no room (:func:`capacity_for`): the less room, the less
-    work, and the ledger says what it was. It is 0 at a rate of 1.
+    Valid for rates from 1e-9 to 1. With the operating system's randomness the probability is exact to 2**-69, and exact
+    for rare places (:mod:`dpmac.kernels.gaps`); a seeded source compares 53 bits, so a rate of 1e-6 has a relative
+    error of at most 1e-10. A rate of 1 takes every place. A sample may be empty, and is reproducible only if the source
+    is seeded. ``overflow`` bounds the probability that a sample exceeds its capacity (``padding.capacity_for``): a
+    smaller capacity means less work, and the ledger records this probability. It is 0 at a rate of 1.
     """
 
     n: int
@@ -58,70 +58,74 @@ class PoissonSampler:
         object.__setattr__(self, "rate", rate)
         fix = "give the chance that a sample finds no room, from 2**-200 to 2**-10"
         overflow = number("overflow", self.overflow, fix, low=2.0**-200, high=2.0**-10)
-        object.__setattr__(self, "overflow", 0.0 if rate == 1 else overflow)
+        if rate == 1:
+            overflow = 0.0
+        object.__setattr__(self, "overflow", overflow)
 
     def draw(self, first: int = 0, count: int | None = None) -> Tensor:
-        """Sorted places of one fresh Poisson sample; or those among ``count`` from ``first`` on, counted from there.
+        """The sorted places of a fresh Poisson sample: all, or ``count`` from ``first`` on, relative to ``first``.
 
-        A part is drawn by itself, as independently of all others as places are. Only a seeded source draws all places
-        and keeps the part, so that several processes draw what one would.
+        Such a part is drawn independently of all other parts, as places are. Only a seeded source draws all places and
+        keeps the part, so that several processes draw the same sample as one.
         """
-        last = self.n if count is None else first + count
-        if last - first == self.n or not self.source.seeded:
-            return self._drawn(last - first)
+        if count is None:
+            count = self.n - first
+        if count == self.n or not self.source.seeded:
+            return self._drawn(count)
         places = self._drawn(self.n)
-        return places[(places >= first) & (places < last)] - first
+        return places[(places >= first) & (places < first + count)] - first
 
     def _drawn(self, count: int) -> Tensor:
         if type(self.source) is SystemNoise and self.rate < RARE:
-            return self.source.places(count, self.rate)  # takes time and memory for those that stand alone
+            return self.source.places(count, self.rate)  # time and memory proportional to the sample
         if count <= _CHUNK:
-            return self._standing(count)
+            return self._drawn_chunk(count)
         starts = range(0, count, _CHUNK)
-        found = [start + self._standing(min(_CHUNK, count - start)) for start in starts]
-        return torch.cat(found)
+        return torch.cat([start + self._drawn_chunk(min(_CHUNK, count - start)) for start in starts])
 
-    def _standing(self, count: int) -> Tensor:
-        if type(self.source) is SystemNoise:  # quicker, and by no more than 2**-69 different
+    def _drawn_chunk(self, count: int) -> Tensor:
+        if type(self.source) is SystemNoise:  # faster, with a probability off by at most 2**-69
             return self.source.places(count, self.rate)
         return torch.nonzero(self.source.uniform(count) < self.rate).flatten()
 
 
 class Places(Protocol):
-    """Which rows stand at the places of a table. ``together`` and ``unit`` are public."""
+    """Which rows are at the places of a table. ``spots_per_place`` and ``unit`` are public."""
 
     def __len__(self) -> int:
         """The number of places: public."""
 
     @property
-    def together(self) -> int:
-        """Neighbouring spots that belong to one place, a power of two."""
+    def spots_per_place(self) -> int:
+        """The number of neighbouring spots reserved for one place, a power of two."""
 
     @property
     def unit(self) -> str:
-        """Whose privacy it is, as the ledger writes it."""
+        """The unit of privacy, as the ledger records it."""
 
     def drawn(self, places: Tensor | None, source: NoiseSource) -> Tensor:
-        """The rows at these places (None: at all), (places, together); -1 where there is none."""
+        """The rows at these places (None: at all places), (places, spots_per_place); -1 for no row."""
 
     def without(self, place: int) -> tuple[Any, Tensor]:
-        """The places of the neighbour that lacks what stands at ``place``, and which rows are kept."""
+        """The places of the neighbouring table in which ``place`` is blank, and a mask of the rows that are kept."""
 
 
 @dataclass(frozen=True, eq=False)
 class OneRowEach:
-    """Places that hold one row each: ``rows`` has its number, -1 at a blank place, among ``count`` rows in all."""
+    """Places that hold one row each: ``rows`` has the row numbers, -1 for a blank place; there are ``count`` rows."""
 
     rows: Tensor
     count: int
 
-    together, unit = 1, ROW
+    spots_per_place, unit = 1, ROW
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def drawn(self, places: Tensor | None, source: NoiseSource) -> Tensor:  # noqa: ARG002 - nothing is drawn
-        return (self.rows if places is None else self.rows.index_select(0, places)).unsqueeze(1)
+        if places is None:
+            return self.rows.unsqueeze(1)
+        return self.rows.index_select(0, places).unsqueeze(1)
 
     def without(self, place: int) -> tuple[OneRowEach, Tensor]:
         row = int(self.rows[place])
@@ -135,16 +139,16 @@ class Fetcher(Protocol):
     """Columns whose rows are not in memory: see :mod:`dpmac.extensions.stores`."""
 
     def each(self, blocks: Iterator[Tensor]) -> Iterator[tuple[Columns, Tensor]]:
-        """Block after block of row numbers, as columns in memory and row numbers in these."""
+        """For each block of row numbers: columns in memory, and the row numbers within these."""
 
     def prefetched(self, rows: Tensor) -> Fetcher:
-        """The same for a sample of these rows, which are fetched in the background from now on."""
+        """A fetcher for a sample of these rows; it starts to fetch them in the background."""
 
 
 class Batch:
     """Private rows drawn with a known rate, to be spent in exactly one release.
 
-    How many rows it holds is private too (the noise does not hide it), so there is no ``len``.
+    The number of rows is private too (the noise does not hide it), so there is no ``len``.
     """
 
     def __init__(
@@ -162,70 +166,65 @@ class Batch:
         shards: tuple[int, ...] | None = None,
     ) -> None:
         self._columns, self._rows, self._places, self._spent = columns, rows, places, False
-        self._feature_map = feature_map  # of rows that did not go through it beforehand: applied to every block anew
-        self.origin = origin  # what has shaped the rows' feature map
+        self._feature_map = feature_map  # applied to every block, unless the rows were mapped beforehand
+        self.origin = origin  # the releases that the feature map was computed from
         self.sample_rate, self.overflow = sample_rate, overflow
-        self.seeded = seeded  # amplification by sampling needs a sample that nobody can replay
+        self.seeded = seeded  # amplification by sampling needs a sample that nobody can reproduce
         self.world = world  # the processes that hold parts of the table; None for one
-        self._shards = (len(rows),) if shards is None else shards  # places in every process
-        self.expected_rows = sample_rate * sum(self._shards) * self.together  # public, unlike what was really drawn
-        self.device = columns[0].device if isinstance(columns, tuple) else device or torch.device("cpu")
-
-    @property
-    def together(self) -> int:
-        return self._rows.together
-
-    @property
-    def unit(self) -> str:
-        """Whose privacy it is, as the ledger writes it."""
-        return self._rows.unit
-
-    @property
-    def rank(self) -> int:
-        """This process' number among those that hold the table."""
-        return 0 if self.world is None else self.world.rank
+        self.rank = 0 if world is None else world.rank  # this process's number among them
+        self._shards = shards or (len(rows),)  # number of places in each process
+        self.spots_per_place, self.unit = rows.spots_per_place, rows.unit
+        self.expected_rows = sample_rate * sum(self._shards) * self.spots_per_place  # public, unlike the actual number
+        self.device = device or torch.device("cpu")
+        if isinstance(columns, tuple):
+            self.device = columns[0].device
 
     def paddings(self, noise_multiplier: float) -> tuple[Padding, ...]:
-        """The room for the sample in every process, if it is released with that much noise: public."""
-        if self.device.type == "cuda":  # what is recorded has one shape
+        """The capacity for the sample in every process, if it is released with this much noise: public."""
+        if self.device.type == "cuda":  # a recorded graph has a fixed shape
             return paddings(self._shards, self.sample_rate, self.overflow, 0.0)
         return paddings(self._shards, self.sample_rate, self.overflow, noise_multiplier)
 
     def most_rows(self, paddings: Sequence[Padding]) -> list[int]:
-        """Rows that each process can bring to a release, at most: public.
+        """The maximal number of rows that each process can contribute to a release: public.
 
-        Where there are several, as others must be able to tell: more than there are spots, however a process divides
-        its sample into blocks (:func:`block_size` rounds up to a multiple of 32, or of ``together``, or by a 64th).
+        If there are several processes, each must be able to compute the others' numbers. So this is more than the
+        number of spots, however a process divides its sample into blocks (:func:`block_size` rounds up to a multiple
+        of 32 or of ``spots_per_place``, or by a 64th).
         """
-        rows = [self.together * room.most for room in paddings]
-        return rows if len(rows) == 1 else [2 * each + 64 * self.together for each in rows]
+        rows = [self.spots_per_place * padding.most for padding in paddings]
+        if len(rows) == 1:
+            return rows
+        return [2 * each + 64 * self.spots_per_place for each in rows]
 
     @property
     def steady(self) -> bool:
-        """Whether :meth:`take` does nothing but fetch rows, always from the same memory."""
+        """Whether :meth:`take` only gathers rows, always from the same memory."""
         return self._feature_map is None and isinstance(self._columns, tuple)
 
     @torch.no_grad()
     def take(self, columns: Columns, row_at: Tensor) -> tuple[Columns, Tensor]:
         """The block of the rows ``row_at``, and the weight of every row in it; see :func:`gathered`."""
         (first, *others), weights = gathered(columns, row_at)
-        return (first if self._feature_map is None else self._feature_map(first), *others), weights
+        if self._feature_map is not None:
+            first = self._feature_map(first)
+        return (first, *others), weights
 
-    def spend(self, room: Padding, micro_batch: int | None, source: NoiseSource) -> Iterator[tuple[Columns, Tensor]]:
-        """The sample, once: row numbers at random spots, in blocks of one size, each with the columns they are rows of.
+    def spend(self, padding: Padding, micro_batch: int | None, source: NoiseSource) -> Iterator[tuple[Columns, Tensor]]:
+        """The sample, once: blocks of row numbers at random spots, each with the columns that they index.
 
-        How many blocks there are, and their shape, follows from public numbers, or from a noisy count that is paid for
-        (``room``); spots without a row hold -1. Matrix kernels may round a row differently at another spot or in
+        The number of blocks and their shape follow from public numbers, or from a noisy count that is paid for
+        (``padding``); spots without a row hold -1. Matrix kernels may round a row differently at another spot or in
         another shape, so neither may depend on other rows. A row's spot does not: the spots of m drawn places are drawn
-        from all spots without replacement, and those of any m - 1 of them have the very law they would have without the
-        last. So the row that comes or goes finds all others where they are. A sample of more rows than there are spots
-        (its chance is ``overflow`` at most) loses some of them, drawn at random: then the row that comes may take the
-        spot of another, which goes, and the sum moves by two rows' shares instead of one; the accountant reads the
-        chance in the ledger. Of a release on all places there is a spot for each, and every place has its own: the one
-        of its number.
+        from all spots without replacement, and the spots of any m - 1 of them have exactly the distribution that they
+        would have without the last one. So a row that appears or disappears leaves all others in place. If a sample has
+        more rows than there are spots (with probability at most ``overflow``), a random selection of rows is kept. Then
+        a row that appears may take the spot of another one, which is dropped, and the sum changes by the shares of two
+        rows instead of one; the accountant reads ``overflow`` from the ledger. A release of all places has a spot for
+        each of them: the one with its number.
 
-        Of a table of persons all this holds with a person for a row, and ``together`` neighbouring spots for a spot.
-        Only :func:`release` calls this.
+        In a table of persons the same holds with persons for rows, and ``spots_per_place`` neighbouring spots for one
+        spot. Only :func:`release` calls this.
         """
         if self._spent:
             raise RuntimeError(
@@ -235,33 +234,32 @@ class Batch:
         self._spent = True
         places = source.spawn("places")
         drawn = self._rows.drawn(self._places, places)
-        if room.deviation > 0.0:  # a blank place is not counted, and takes no spot: as if it had never been drawn
+        if padding.deviation > 0.0:  # a blank place is not counted and takes no spot, as if it had not been drawn
             drawn = drawn[(drawn >= 0).any(dim=1)]
-        wanted = max(1, room.spots(len(drawn), source.spawn("room")))
-        on_gpu = self.device.type == "cuda"  # where every block costs launches
-        size = block_size(
-            self.together * wanted, MAX_BLOCK if on_gpu and micro_batch is None else micro_batch, self.together
-        )
+        wanted = max(1, padding.spots(len(drawn), source.spawn("room")))
+        if micro_batch is None and self.device.type == "cuda":  # where every block costs kernel launches
+            micro_batch = MAX_BLOCK
+        size = block_size(self.spots_per_place * wanted, micro_batch, self.spots_per_place)
         return self._blocks(drawn, wanted, size, places)
 
     def __reduce__(self) -> str:
         raise TypeError("a batch cannot be copied or pickled: its rows may be released only once")
 
     def _blocks(self, drawn: Tensor, wanted: int, size: int, source: NoiseSource) -> Iterator[tuple[Columns, Tensor]]:
-        """The rows of each drawn place at a random spot, of at least ``wanted``, in blocks of ``size`` rows."""
-        each = size // self.together
+        """The rows of each drawn place at one of at least ``wanted`` random spots, in blocks of ``size`` rows."""
+        each = size // self.spots_per_place
         spots = each * math.ceil(wanted / each)
         if len(drawn) > spots:
-            drawn = drawn[(drawn >= 0).any(dim=1)]  # a blank place must not take a spot from a row
+            drawn = drawn[(drawn >= 0).any(dim=1)]  # a blank place must not take the spot of a row
             drawn = drawn[shuffled(len(drawn), source)[:spots]]
-        at = torch.full((spots, self.together), -1)
+        at = torch.full((spots, self.spots_per_place), -1)
         order = torch.arange(spots) if self._places is None else shuffled(spots, source)
         at.index_copy_(0, order[: len(drawn)], drawn)
         for columns, block in self._found(torch.split(at, each)):
             yield columns, block.to(self.device)
 
     def _found(self, blocks: tuple[Tensor, ...]) -> Iterator[tuple[Columns, Tensor]]:
-        """Every block of row numbers with the columns, on this batch's device, that they are rows of."""
+        """Every block of row numbers with the columns that it indexes, on this batch's device."""
         if isinstance(self._columns, tuple):
             yield from ((self._columns, block) for block in blocks)
             return

@@ -1,4 +1,4 @@
-"""The privacy statement: what a run guarantees and what it does not, in sentences a privacy officer can read."""
+"""The privacy statement: what a run guarantees and what it does not, in sentences for a privacy officer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOT_COVERED = (
 
 @dataclass(frozen=True)
 class Statement:
-    """Everything it says is derived from the ledger's mechanisms and delta; ``str()`` gives the sentences."""
+    """A statement that is derived from the ledger's mechanisms and delta only; ``str()`` gives the sentences."""
 
     mechanisms: tuple[Mechanism, ...]
     delta: float
@@ -47,17 +47,17 @@ class Statement:
 
     @property
     def epsilon(self) -> float:
-        """By privacy loss distributions, where they can be trusted; infinite if anything was released without noise."""
+        """By privacy loss distributions if they can be trusted, else by RDP; infinite after a release without noise."""
         return epsilon_of(self.mechanisms, self.delta, "pld")
 
     @property
     def epsilon_rdp(self) -> float:
-        """By Renyi moments (the moments accountant), for comparison."""
+        """By Renyi differential privacy (the moments accountant), for comparison."""
         return epsilon_of(self.mechanisms, self.delta, "rdp")
 
     def __post_init__(self) -> None:
         fix = "give a number from 1e-12 to far below 1 over the number of rows, such as 1e-5"
-        number("delta", self.delta, fix, low=MIN_DELTA, high=0.5 - 2**-53)  # a table has two rows at least
+        number("delta", self.delta, fix, low=MIN_DELTA, high=0.5 - 2**-53)  # a table has at least two rows
 
     @property
     def noisy(self) -> bool:
@@ -66,38 +66,43 @@ class Statement:
 
     @property
     def private(self) -> bool:
-        """Whether an epsilon holds: noise on everything, enough for a finite one, and none that a seed can replay."""
+        """Whether a finite epsilon holds: every release has enough noise, and none has noise from a seed."""
         return self.noisy and not self.seeded and math.isfinite(self.epsilon)
 
     def sentences(self) -> list[str]:
         """The statement, one sentence or list item a line."""
         if not self.mechanisms:
             return ["Nothing was released, so nothing was spent: epsilon = 0."]
-        if not self.noisy or math.isinf(self.epsilon):
-            lines = [
-                f"NOT PRIVATE: at least one release was made {'with too little' if self.noisy else 'without'} noise, "
-                "so no epsilon holds.",
-                "Do not publish this model as differentially private.",
-            ]
-        else:
-            lines = [
-                *([SEEDED_LINE] if self.seeded else []),
-                f"{'With unpredictable noise the model would be' if self.seeded else 'The released model is'} "
-                f"({round_up(self.epsilon)}, {not_less(self.delta)})-differentially private: "
-                f"epsilon = {round_up(self.epsilon)} at delta = {not_less(self.delta)}.",
-                f"Unit of privacy: {unit_in_words(self.unit)}.",
-                self._accountant(),
-                *([LARGE_DELTA] if self.delta >= LARGE else []),
-            ]
-        lines += ["Mechanisms, all composed in the figure above:", *(f"  - {line}" for line in self.described())]
+        lines = [*self._guarantee(), "Mechanisms, all composed in the figure above:"]
+        lines += [f"  - {line}" for line in self.described()]
         return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in self.not_covered())]
 
+    def _guarantee(self) -> list[str]:
+        epsilon, delta = round_up(self.epsilon), not_less(self.delta)
+        if not self.noisy or math.isinf(self.epsilon):
+            noise = "with too little" if self.noisy else "without"
+            return [
+                f"NOT PRIVATE: at least one release was made {noise} noise, so no epsilon holds.",
+                "Do not publish this model as differentially private.",
+            ]
+        lines, model = [], "The released model is"
+        if self.seeded:
+            lines, model = [SEEDED_LINE], "With unpredictable noise the model would be"
+        lines += [
+            f"{model} ({epsilon}, {delta})-differentially private: epsilon = {epsilon} at delta = {delta}.",
+            f"Unit of privacy: {unit_in_words(self.unit)}.",
+            self._accountant(),
+        ]
+        if self.delta >= LARGE:
+            lines.append(LARGE_DELTA)
+        return lines
+
     def described(self) -> list[str]:
-        """Every mechanism in a line."""
+        """One line for every mechanism."""
         return [m.describe(f"{noun(self.unit)}s") for m in self.mechanisms]
 
     def not_covered(self) -> list[str]:
-        """What the guarantee does not cover, line by line."""
+        """What the guarantee does not cover, one line each."""
         return [*self.notes, *never_covered(self.unit)]
 
     def _kind(self) -> str:
@@ -115,11 +120,12 @@ class Statement:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For a machine; an infinite epsilon becomes None."""
+        """A dictionary for JSON; an infinite epsilon becomes None."""
 
         def finite(value: float) -> float | None:
             return value if math.isfinite(value) else None
 
+        shown = ("label", "noise_multiplier", "sample_rate", "overflow", "count")
         return {
             "private": self.private,
             "epsilon": finite(self.epsilon),
@@ -128,16 +134,7 @@ class Statement:
             "unit": unit_in_words(self.unit),
             "accountant": f"{self._kind().upper()}, {accountant_version()}",
             "seeded": self.seeded,
-            "mechanisms": [
-                {
-                    "label": m.label,
-                    "noise_multiplier": m.noise_multiplier,
-                    "sample_rate": m.sample_rate,
-                    "overflow": m.overflow,
-                    "count": m.count,
-                }
-                for m in self.mechanisms
-            ],
+            "mechanisms": [{name: getattr(m, name) for name in shown} for m in self.mechanisms],
             "not_covered": self.not_covered(),
         }
 
@@ -146,17 +143,17 @@ class Statement:
 
 
 def noun(unit: str) -> str:
-    """What comes and goes, in a word: "row" or "person"."""
+    """The unit of privacy in one word: "row" or "person"."""
     return unit.partition(" ")[0]
 
 
 def never_covered(unit: str) -> list[str]:
-    """What no guarantee of this unit covers."""
+    """What no guarantee for this unit covers."""
     return [line.replace("number of rows", f"number of {noun(unit)}s") for line in NOT_COVERED]
 
 
 def unit_in_words(unit: str) -> str:
-    """The unit of privacy that a ledger names, as a statement says it."""
+    """The unit of privacy of a ledger, as the statement describes it."""
     if unit == ROW:
         return UNIT
     name = unit.removeprefix(PERSON).removeprefix(" by ")
@@ -165,13 +162,13 @@ def unit_in_words(unit: str) -> str:
 
 
 def round_up(epsilon: float, digits: int = 4) -> str:
-    """So many decimals, rounded up, exactly: a printed epsilon is never below the true one."""
+    """``epsilon`` with ``digits`` decimals, rounded up exactly: a printed epsilon is never below the true one."""
     if not math.isfinite(epsilon):
         return str(epsilon)
     return str(Decimal(epsilon).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING))
 
 
 def not_less(delta: float) -> str:
-    """Ten digits of ``delta``, or all of them where ten would be less than it is."""
+    """``delta`` with ten digits, or with all digits if ten would round it down."""
     short = f"{delta:.10g}"
     return short if float(short) >= delta else repr(delta)

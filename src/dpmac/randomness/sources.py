@@ -1,4 +1,4 @@
-"""Where every random number of a private release comes from: a source that nobody can guess or replay."""
+"""The source of all random numbers of a private release, which nobody can predict or replay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpmac.kernels.streams import AESStream
 
 
 class NoiseSource(Protocol):
-    """Independent standard draws, in double precision. Every call is fresh: one source never repeats itself."""
+    """Independent random numbers in double precision. Every call gives fresh ones: a source never repeats itself."""
 
     @property
     def seeded(self) -> bool:
@@ -31,9 +31,9 @@ class NoiseSource(Protocol):
         """A tensor of independent draws from N(0, 1)."""
 
     def steps(self, sizes: Sequence[int], bits: int, device: torch.device | str = "cpu") -> Iterator[Tensor]:
-        """Independent draws of round(2**bits N), N from N(0, 1), in lots of these sizes: whole numbers, in float64.
+        """Independent draws of round(2**bits N), N from N(0, 1), in lots of these sizes: whole numbers in float64.
 
-        ``bits`` is 48 at most. A lot may lie in memory that the next one overwrites.
+        ``bits`` is at most 48. The next lot may overwrite the memory of this one.
         """
 
     def spawn(self, purpose: str) -> NoiseSource:
@@ -43,10 +43,10 @@ class NoiseSource(Protocol):
 class SystemNoise:
     """The default: a cipher keyed by the operating system's cryptographic generator. Cannot be seeded or replayed.
 
-    Every draw takes a fresh key of 256 bits and forgets it: AES in counter mode on the CPU
-    (:mod:`dpmac.kernels.streams`), ChaCha20 on a CUDA device, where the noise is then made in place
-    (:mod:`dpmac.kernels.chacha`). The source itself holds nothing. So threads and forked processes may share it, and
-    a copy or a pickle of it is as good as a new one. What a release adds is exact (:mod:`dpmac.kernels.rounded`).
+    Every draw uses a fresh key of 256 bits and forgets it: AES in counter mode on the CPU
+    (:mod:`dpmac.kernels.streams`), ChaCha20 on a CUDA device, where the noise is generated in place
+    (:mod:`dpmac.kernels.chacha`). The source itself has no state. So threads and forked processes may share it, and a
+    copy or a pickle of it is as good as a new one. The noise of a release is exact (:mod:`dpmac.kernels.rounded`).
     """
 
     @property
@@ -57,7 +57,7 @@ class SystemNoise:
         return uniforms(count, AESStream())
 
     def places(self, count: int, rate: float) -> Tensor:
-        """Those of ``count`` places that stand, each by itself with probability ``rate``, in order."""
+        """A sorted sample of ``count`` places, each drawn independently with probability ``rate``."""
         return (rare_places if rate < RARE else places)(count, rate, AESStream())
 
     def normal(self, shape: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
@@ -67,7 +67,7 @@ class SystemNoise:
         return gaussians(count, AESStream()).reshape(tuple(shape)).to(kind)
 
     def steps(self, sizes: Sequence[int], bits: int, device: torch.device | str = "cpu") -> Iterator[Tensor]:
-        """Exactly distributed: not a bit of the law depends on how doubles are rounded."""
+        """Exactly distributed: the rounding of doubles does not affect the distribution at all."""
         kind = torch.device(device)
         if kind.type == "cuda":
             return (steps_on(kind, size, bits) for size in sizes)
@@ -81,11 +81,11 @@ class SystemNoise:
 
 
 def shuffled(count: int, source: NoiseSource) -> Tensor:
-    """0 .. ``count`` - 1 in an order drawn uniformly from all orders. (Keys that meet are drawn again, all of them.)"""
+    """A uniformly random permutation of 0 .. ``count`` - 1. (If two keys are equal, all are drawn again.)"""
     while True:
-        # the system's words as they are: nothing is gained by making them numbers between 0 and 1 first
+        # the system's random words serve as keys: there is no need to convert them to numbers in [0, 1)
         keys = AESStream().words(count).numpy() if type(source) is SystemNoise else source.uniform(count).numpy()
-        order = np.argsort(keys)  # vectorised, unlike torch's sort; it need not be stable, for no two keys are equal
+        order = np.argsort(keys)  # vectorised, unlike torch's sort; need not be stable, because no two keys are equal
         ranked = keys[order]
         if bool((ranked[1:] > ranked[:-1]).all()):
             return torch.from_numpy(order)

@@ -1,1 +1,1 @@
-"""What a run looks like on paper."""
+"""The report on a run: one page of HTML."""

@@ -57,7 +57,7 @@ class Attack:
         just that epsilon, one with another gives b - a <= (e^epsilon - 1 + 2 delta) / (e^epsilon + 1).
         """
         bounds = (math.tanh(epsilon / 2) + 2 * delta / (1 + _times_e(1.0, epsilon)) for epsilon, delta in self.pairs)
-        return min(1.0, *bounds) if self.pairs else 1.0
+        return min((1.0, *bounds))
 
     def corners(self) -> list[tuple[float, float]]:
         """Points (false, true positives) enough to draw the curve: it is straight, or nearly so, between them."""
@@ -107,14 +107,23 @@ def _least_without(mechanisms: Sequence[Mechanism], below: float, above: float) 
         middle = (below + above) / 2
         epsilon = epsilon_of(mechanisms, middle)
         found.append((epsilon, middle))
-        below, above = (middle, above) if epsilon > 0 else (below, middle)
+        if epsilon > 0:
+            below = middle
+        else:
+            above = middle
     return found
 
 
 def _times_e(value: float, exponent: float) -> float:
     """value * e^exponent, infinite where that is too large for a number."""
-    return value * math.exp(exponent) if exponent < 700 else (math.inf if value else 0.0)
+    if exponent < 700:
+        return value * math.exp(exponent)
+    if value == 0:
+        return 0.0
+    return math.inf
 
 
 def _logistic(x: float) -> float:
-    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(max(x, -745.0)) / (1 + math.exp(max(x, -745.0)))
+    if x >= 0:
+        return 1 / (1 + math.exp(-x))
+    return math.exp(max(x, -745.0)) / (1 + math.exp(max(x, -745.0)))

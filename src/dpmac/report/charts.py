@@ -35,7 +35,9 @@ class Axis:
         low, high, at = self.low, self.high, value
         if self.log:
             low, high, at = math.log(low), math.log(high), math.log(max(at, low))
-        return min(1.0, max(0.0, (at - low) / (high - low) if high > low else 0.5))
+        if not high > low:
+            return 0.5
+        return min(1.0, max(0.0, (at - low) / (high - low)))
 
     def ticks(self, wanted: int = 5) -> list[float]:
         if self.log:
@@ -46,7 +48,9 @@ class Axis:
     def write(self, value: float) -> str:
         if self.percent:
             return percent(value)
-        return short(value) if self.written is None else self.written(value)
+        if self.written is None:
+            return short(value)
+        return self.written(value)
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,19 @@ class Line:
 
     @property
     def style(self) -> str:
-        return f"c{(self.colour - 1) % COLOURS + 1}" if self.colour else "c0"
+        if self.colour:
+            return f"c{(self.colour - 1) % COLOURS + 1}"
+        return "c0"
 
 
 def line_chart(
     title: str, lines: Sequence[Line], x: Axis, y: Axis, *, card: bool = False, legend: bool | None = None
 ) -> str:
     """A figure of ``lines`` with a legend below it (None: where there are two at least). ``title`` is read aloud."""
-    width, height = (CARD, CARD_HEIGHT) if card else (WIDTH, HEIGHT)
+    if card:
+        width, height = CARD, CARD_HEIGHT
+    else:
+        width, height = WIDTH, HEIGHT
     left = 14 + 6.6 * max(len(y.write(t)) for t in y.ticks())
     top, right, bottom = 12.0 + 14 * bool(y.label), 14.0, 24.0 + 16 * bool(x.label)
     across, down = width - left - right, height - top - bottom
@@ -86,8 +95,11 @@ def line_chart(
     middle = left + across / 2
     parts.append(f'<text class="axis" x="{middle:.1f}" y="{height - 5}" text-anchor="middle">{escape(x.label)}</text>')
     svg = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
-    shown = len(lines) > 1 if legend is None else legend
-    return svg + (keys([(line.label, line.style) for line in lines]) if shown else "")
+    if legend is None:
+        legend = len(lines) > 1
+    if not legend:
+        return svg
+    return svg + keys([(line.label, line.style) for line in lines])
 
 
 def keys(entries: Sequence[tuple[str, str]]) -> str:
@@ -108,7 +120,9 @@ def dots(rows: Sequence[tuple[str, Sequence[float]]], axis: Axis, colours: Seque
             f'title="{escape(axis.write(value))}"></i>'
             for value, colour in zip(values, colours, strict=True)
         )
-        text = axis.write(values[0]) if len(values) == 1 else ""
+        text = ""
+        if len(values) == 1:
+            text = axis.write(values[0])
         made.append(
             f'<div class="row"><span class="name">{escape(label)}</span><span class="track">{marks}</span>'
             f'<span class="value">{escape(text)}</span></div>'
@@ -125,8 +139,10 @@ def _rules(x: Axis, y: Axis, left: float, top: float, across: float, down: float
     for tick in _sparse(x, across):
         h = left + across * x.place(tick)
         parts.append(f'<line class="grid" x1="{h:.1f}" x2="{h:.1f}" y1="{top:.1f}" y2="{top + down + 4:.1f}"/>')
-        anchor = "end" if x.place(tick) > 0.97 else "middle"
-        where = h + 8 if anchor == "end" else h
+        if x.place(tick) > 0.97:
+            anchor, where = "end", h + 8
+        else:
+            anchor, where = "middle", h
         parts.append(
             f'<text x="{where:.1f}" y="{top + down + 17:.1f}" text-anchor="{anchor}">{escape(x.write(tick))}</text>'
         )
@@ -134,10 +150,12 @@ def _rules(x: Axis, y: Axis, left: float, top: float, across: float, down: float
 
 
 def _sparse(x: Axis, across: float) -> list[float]:
-    """Ticks whose labels leave room for each other."""
+    """Ticks few enough that their labels do not overlap."""
     ticks = x.ticks()
     needed = len(ticks) * (2 + max((len(x.write(t)) for t in ticks), default=1)) * 6.6
-    return ticks if needed <= across else ticks[:: math.ceil(needed / across)]
+    if needed <= across:
+        return ticks
+    return ticks[:: math.ceil(needed / across)]
 
 
 def _drawn(line: Line, at: Callable[[Point], tuple[str, str]], x: Axis, y: Axis, floor: float) -> list[str]:
@@ -151,7 +169,11 @@ def _drawn(line: Line, at: Callable[[Point], tuple[str, str]], x: Axis, y: Axis,
         shape = f"{path}L{places[-1][0]} {floor:.1f}L{places[0][0]} {floor:.1f}Z"
         parts.append(f'<path class="area {line.style}" d="{shape}"/>')
     if len(places) > 1:
-        kind = " dashed" if line.dashed else " thin" if line.thin else ""
+        kind = ""
+        if line.dashed:
+            kind = " dashed"
+        elif line.thin:
+            kind = " thin"
         parts.append(f'<path class="line {line.style}{kind}" d="{path}"/>')
     if line.dots or len(places) == 1:
         parts += [
@@ -185,10 +207,15 @@ def spread(values: Sequence[float], at_least: float = 0.0) -> tuple[float, float
         low, high = (low + high - at_least) / 2, (low + high + at_least) / 2
     size = max(abs(low), abs(high))
     if not high - low > 1e-9 * size or size < 1e-200:
-        around = 0.5 * (size if size >= 1e-200 else 1.0)
+        around = 0.5
+        if size >= 1e-200:
+            around *= size
         low, high = low - around, high + around
     ticks = round_numbers(low, high, 4)
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
+    if len(ticks) > 1:
+        step = ticks[1] - ticks[0]
+    else:
+        step = high - low
     return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
 
 
@@ -213,4 +240,6 @@ def percent(value: float) -> str:
         return f"{hundred:.0e} %".replace("e-0", "e-")
     if 99.95 <= hundred < 100:
         return "over 99.9 %"
-    return f"{hundred:.3g} %" if hundred < 99.5 or hundred >= 100 else f"{hundred:.1f} %"
+    if hundred < 99.5 or hundred >= 100:
+        return f"{hundred:.3g} %"
+    return f"{hundred:.1f} %"

@@ -63,7 +63,9 @@ def effects_of(estimator: Any, maker: Maker, schema: Schema | None) -> Effects:
     """The effect of every column on a classifier's probabilities or a regressor's values."""
     outputs, places, probabilities = _outputs(estimator, schema)
     count = len(maker.columns)
-    points = POINTS if count <= 40 else 5
+    points = POINTS
+    if count > 40:
+        points = 5
     rows = max(10, min(ROWS, ASKED // (count * points)))
     base = maker.rows(rows)
 
@@ -90,7 +92,10 @@ def way_back(coder: Any, maker: Maker, rows: int = ROWS) -> WayBack:
     """Synthetic rows to codes and back."""
     before = maker.rows(rows)
     made = coder.inverse_transform(coder.transform(maker.shaped(before)))
-    after = dict(made) if maker.named else {name: made[:, place] for place, name in enumerate(maker.columns)}
+    if maker.named:
+        after = dict(made)
+    else:
+        after = {name: made[:, place] for place, name in enumerate(maker.columns)}
     kept = {name: _kept(column, before[name], after[name]) for name, column in maker.columns.items()}
     return WayBack(before, after, kept)
 
@@ -98,8 +103,10 @@ def way_back(coder: Any, maker: Maker, rows: int = ROWS) -> WayBack:
 def _kept(column: ColumnKind, before: Array, after: Array) -> float:
     if not column.ordered:
         right = float(np.mean([a == b for a, b in zip(before, after, strict=True)]))
-        common = max(np.unique(before.astype(str), return_counts=True)[1]) / len(before)
-        return max(0.0, (right - common) / (1 - common)) if common < 1 else right
+        common = float(max(np.unique(before.astype(str), return_counts=True)[1])) / len(before)
+        if common < 1:
+            return max(0.0, (right - common) / (1 - common))
+        return right
     there, back = column.positions(before), column.positions(after)
     middle = (float(there.min()) + float(there.max())) / 2
     missed = np.where(np.isnan(back), middle, back) - there
@@ -112,15 +119,31 @@ def _outputs(estimator: Any, schema: Schema | None) -> tuple[tuple[str, ...], li
     Of two classes the positive one is enough; of several labels each is one.
     """
     if not hasattr(estimator, "predict_proba"):
-        return ((schema.target if schema is not None and schema.target else "prediction"),), [0], False
+        return (_target_of(schema) or "prediction",), [0], False
     names = [str(label) for label in estimator.classes_]
     if len(names) == 2 and getattr(estimator, "_indicator", None) is None:
-        positive = schema.positive if schema is not None else None
-        place = names.index(positive) if positive in names else 1
+        positive = None
+        if schema is not None:
+            positive = schema.positive
+        place = 1
+        if positive in names:
+            place = names.index(positive)
         return (names[place],), [place], True
     return tuple(names), list(range(len(names))), True
 
 
+def _target_of(schema: Schema | None) -> str | None:
+    if schema is None:
+        return None
+    return schema.target
+
+
 def _predictions(estimator: Any, table: Any, probabilities: bool) -> Array:
-    found = np.asarray(estimator.predict_proba(table) if probabilities else estimator.predict(table), dtype=np.float64)
-    return found if found.ndim == 2 else found[:, None]
+    if probabilities:
+        predict = estimator.predict_proba
+    else:
+        predict = estimator.predict
+    found = np.asarray(predict(table), dtype=np.float64)
+    if found.ndim == 1:
+        found = found[:, None]
+    return found

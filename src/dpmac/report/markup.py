@@ -18,11 +18,15 @@ class Markup(str):
 
 def text(value: Any) -> Markup:
     """``value`` as it reads, escaped; :class:`Markup` stays as it is."""
-    return value if isinstance(value, Markup) else Markup(escape(str(value)))
+    if isinstance(value, Markup):
+        return value
+    return Markup(escape(str(value)))
 
 
 def paragraph(*parts: Any, style: str = "") -> Markup:
-    kind = f' class="{style}"' if style else ""
+    kind = ""
+    if style:
+        kind = f' class="{style}"'
     return Markup(f"<p{kind}>{''.join(text(part) for part in parts)}</p>")
 
 
@@ -48,7 +52,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], numeric: Sequence[
     """A table that scrolls by itself where it is too wide; columns in ``numeric`` stand to the right."""
 
     def cell(kind: str, place: int, value: Any) -> str:
-        style = ' class="n"' if place in numeric else ""
+        style = ""
+        if place in numeric:
+            style = ' class="n"'
         return f"<{kind}{style}>{text(value)}</{kind}>"
 
     top = "".join(cell("th", place, value) for place, value in enumerate(head))

@@ -1,58 +1,47 @@
-"""The report's sections on the model: what it is, what it scores, calibration, effects of columns, the way back."""
+"""The report's sections on the model: what it is, what it scores, and its calibration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from numbers import Real
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from dpmac.privacy.statement import not_less, noun, round_up
 from dpmac.report.attack import Attack
-from dpmac.report.charts import Axis, Line, dots, keys, line_chart, short, spread
-from dpmac.report.effects import Effect, Effects, effects_of, way_back
+from dpmac.report.charts import Axis, Line, line_chart, spread
 from dpmac.report.markup import Markup, facts, figure, group, paragraph, section, table, text
 from dpmac.report.on_privacy import bound_above
 from dpmac.report.reliability import Bin, Reliability
 from dpmac.report.run_contents import RunContents
-from dpmac.report.synthetic import MISSING, Maker, maker_for
 
-COLUMNS = 12  # of which effects are drawn
-EXAMPLES = 3
 NO_SCORES = Markup(
     "There are no scores here. A score on the rows that the model was trained on, or on other private rows, is "
     "a release of its own and is not covered by the guarantee. "
     "<code>dpmac evaluate RUN FILE --public</code> keeps scores on rows that are public, and they will stand here."
-)
-SYNTHETIC = (
-    "computed on synthetic rows, which were drawn evenly from the public ranges and values of the columns: nobody is "
-    "in them. It is a question to the released model, so it costs no privacy."
 )
 
 
 def head_section(run: RunContents, attack: Attack | None) -> Markup:
     """Name, what was trained, when, and the figures that are seen first."""
     statement = run.statement
-    epsilon = "none" if not statement.noisy else round_up(statement.epsilon, 3)
-    words = f"at delta = {not_less(run.delta)}" if statement.noisy else "NOT PRIVATE: a release without noise"
-    shown = [
-        (
-            "epsilon",
-            epsilon,
-            f"{words}; seeded, for research only" if run.ledger.seeded and statement.noisy else words,
-        ),
-        ("releases", f"{len(run.ledger):,}", "all in one ledger"),
-    ]
+    if statement.noisy:
+        epsilon, words = round_up(statement.epsilon, 3), f"at delta = {not_less(run.delta)}"
+    else:
+        epsilon, words = "none", "NOT PRIVATE: a release without noise"
+    if statement.noisy and run.ledger.seeded:
+        words += "; seeded, for research only"
+    shown = [("epsilon", epsilon, words), ("releases", f"{len(run.ledger):,}", "all in one ledger")]
     if attack is not None:
         sure = bound_above(attack.posterior(0.5, run.delta)[1])
         shown.append(("from 50 % sure to", sure, "at most, that one row is in the table"))
     if run.plan is not None:
         shown.append((f"{noun(run.ledger.unit)}s", f"{run.plan.n:,}", "their number is public"))
     shown += [(name.replace("_", " "), _figure(value), "on public rows") for name, value in _first_scores(run)]
-    by = f" by dpmac {run.version}" if run.version else ""
-    made = f"Trained {run.created[:10]}{by}" if run.created else f"Trained{by}"
+    made = "Trained"
+    if run.created:
+        made += f" {run.created[:10]}"
+    if run.version:
+        made += f" by dpmac {run.version}"
     return Markup(
         f"<header>{paragraph('Report on a model trained with differential privacy', style='kicker')}"
         f"<h1>{text(run.name)}</h1>{paragraph(_what(run), style='lead')}{paragraph(made, style='soft')}"
@@ -62,16 +51,30 @@ def head_section(run: RunContents, attack: Attack | None) -> Markup:
 
 def _what(run: RunContents) -> str:
     schema, estimator = run.schema, run.estimator
-    columns = len(schema.features) if schema is not None else getattr(estimator, "n_features_in_", None)
-    of = f" of “{schema.target}”" if schema is not None and schema.target and not run.codes else ""
-    table_ = f" (table “{schema.name}”)" if schema is not None and schema.name else ""
-    article = "An" if run.kind[0] in "aeiou" else "A"
-    side = "of" if run.codes else "from"
-    words = [f"{article} {run.kind}{of} {side} {columns} columns{table_}." if columns else f"{article} {run.kind}{of}."]
+    columns, of, table_ = getattr(estimator, "n_features_in_", None), "", ""
+    if schema is not None:
+        columns = len(schema.features)
+        if schema.target and not run.codes:
+            of = f" of “{schema.target}”"
+        if schema.name:
+            table_ = f" (table “{schema.name}”)"
+    article = "A"
+    if run.kind[0] in "aeiou":
+        article = "An"
+    side = "from"
+    if run.codes:
+        side = "of"
+    width = ""
+    if columns:
+        width = f" {side} {columns} columns{table_}"
+    words = [f"{article} {run.kind}{of}{width}."]
     classes = getattr(estimator, "classes_", None)
     if classes is not None and not run.codes:
         named = [str(label) for label in classes]
-        words.append(f"Classes: {', '.join(named[:8])}{f' and {len(named) - 8} more' if len(named) > 8 else ''}.")
+        more = ""
+        if len(named) > 8:
+            more = f" and {len(named) - 8} more"
+        words.append(f"Classes: {', '.join(named[:8])}{more}.")
     network = getattr(estimator, "network_", None)
     if network is not None:
         sizes = getattr(network, "sizes", None)
@@ -92,10 +95,16 @@ def scores_section(run: RunContents) -> Markup:
     title = "What it scores"
     if found is None:
         return section("scores", title, paragraph(NO_SCORES), *_progress(run))
-    where = f" of {found['file']}" if found.get("file") else ""
-    said = "that the user called public" if found.get("public") is True else "that were paid for in the ledger"
+    where = ""
+    if found.get("file"):
+        where = f" of {found['file']}"
+    said = "that were paid for in the ledger"
+    if found.get("public") is True:
+        said = "that the user called public"
     rows_ = found.get("rows")
-    count = f"{rows_:,} rows" if isinstance(rows_, int) else "rows"
+    count = "rows"
+    if isinstance(rows_, int):
+        count = f"{rows_:,} rows"
     rows = [(name.replace("_", " "), _figure(value)) for name, value in _scores(found).items()]
     words = paragraph(f"Measured on {count}{where} {said}. The guarantee is about the training rows, not about these.")
     return section("scores", title, words, table(("score", "value"), rows, numeric=(1,)), *_progress(run))
@@ -124,7 +133,9 @@ def calibration_section(run: RunContents) -> Markup | None:
     found = Reliability(tuple(bins))
     unit = (0.0, 1.0)
     positive = (run.scores or {}).get("positive")
-    of = f": {positive}" if positive else ""
+    of = ""
+    if positive:
+        of = f": {positive}"
     line = Line("observed", [(b.predicted, b.observed) for b in bins], dots=True)
     chart = line_chart(
         "Predicted against observed probabilities",
@@ -164,106 +175,18 @@ def _bins(found: Mapping[str, Any]) -> list[Bin]:
 
 def _scores(found: Mapping[str, Any]) -> dict[str, Any]:
     scores = found.get("scores")
-    return dict(scores) if isinstance(scores, Mapping) else {}
+    if isinstance(scores, Mapping):
+        return dict(scores)
+    return {}
 
 
 def _first_scores(run: RunContents) -> list[tuple[str, Any]]:
-    return list(_scores(run.scores).items())[:2] if run.scores is not None else []
+    if run.scores is not None:
+        return list(_scores(run.scores).items())[:2]
+    return []
 
 
 def _figure(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-
-
-# --- columns ----------------------------------------------------------------------------------------------------------
-
-
-def columns_section(run: RunContents) -> Markup:
-    """The effect of each column, or what comes back of a row, on synthetic rows."""
-    maker = maker_for(run.estimator, run.schema)
-    title = "What comes back of a row" if run.codes else "What each column does"
-    if maker is None:
-        words = "Nothing public says in which range the columns lie (no schema, no feature range)"
-        return section("columns", title, paragraph(f"{words}, so no rows can be made up."))
-    return _way_back(run, maker, title) if run.codes else _effects(run, maker, title)
-
-
-def _effects(run: RunContents, maker: Maker, title: str) -> Markup:
-    found = effects_of(run.estimator, maker, run.schema)
-    what = "probability" if found.probabilities else "prediction"
-    of = f" of “{found.outputs[0]}”" if found.probabilities and len(found.outputs) == 1 else ""
-    words = paragraph(
-        f"The mean {what}{of} as one column takes each of its values and the others stay as they are, {SYNTHETIC} "
-        "Columns of real rows go together, and those here do not: read this as what the model does, not the world."
-    )
-    shown, rest = found.columns[:COLUMNS], found.columns[COLUMNS:]
-    ends = spread([float(v) for one in shown for v in one.means.ravel()], 0.02 if found.probabilities else 0.0)
-    y = Axis("", *ends, percent=found.probabilities)
-    several = len(found.outputs) > 1
-    legend = [Markup(keys([(name, f"c{k + 1}") for k, name in enumerate(found.outputs)]))] if several else []
-    if found.left_out:
-        legend.insert(0, paragraph(f"Drawn are the outputs that move most; {found.left_out} are left out."))
-    cards = [group("card", _effect(one, found, y)) for one in shown]
-    small = f"The other {len(rest)} columns move it less, by {_amount(rest[0].size, y)} at most each." if rest else ""
-    scale = f"All on one scale, from {y.write(y.low)} to {y.write(y.high)}; the columns that move it most come first, "
-    scale += "and beside each stands by how much."
-    note = paragraph(f"{scale} {small}", style="soft")
-    return section("columns", title, words, *legend, group("cards", *cards), note)
-
-
-def _effect(one: Effect, found: Effects, y: Axis) -> Markup:
-    colours = list(range(1, len(found.outputs) + 1))
-    named = Markup(f"<h3>{text(one.column)} <span>{_amount(one.size, y)}</span></h3>")
-    rows = [(label, [float(v) for v in means]) for label, means in zip(one.cells.labels, one.means, strict=True)]
-    if not one.of.ordered:
-        return Markup(named + dots(rows, y, colours))
-    gone = [row for row in rows if row[0] == MISSING]
-    places = one.of.positions(np.array(one.cells.values, dtype=one.of.dtype))
-    pairs = [(float(x), row[1]) for x, row in zip(places, rows, strict=True) if row[0] != MISSING]
-    x = Axis("", pairs[0][0], pairs[-1][0], written=lambda value: one.of.tick(value, short))
-    lines = [
-        Line(name, [(at, values[k]) for at, values in pairs], colour=k + 1) for k, name in enumerate(found.outputs)
-    ]
-    chart = line_chart(f"Effect of {one.column}", lines, x, y, card=True, legend=False)
-    return Markup(named + chart + (dots(gone, y, colours) if gone else ""))
-
-
-def _amount(size: float, y: Axis) -> str:
-    return f"{100 * size:.2g} points" if y.percent else short(size)
-
-
-def _way_back(run: RunContents, maker: Maker, title: str) -> Markup:
-    found = way_back(run.estimator, maker)
-    words = paragraph(
-        f"A row goes to its code and back, {SYNTHETIC} The columns of these rows are independent, so a code that is "
-        "shorter than the row cannot give all of them back; of rows like those that were fitted more comes back."
-    )
-    ranked = sorted(found.kept, key=lambda name: -found.kept[name])
-    axis = Axis("", 0.0, 1.0, percent=True)
-    bars = dots([(name, [round(found.kept[name], 2)]) for name in ranked[:30]], axis)
-    names = list(maker.columns)[:30]
-    head = ["column", *(f"{side} {k + 1}" for k in range(EXAMPLES) for side in ("row", "came back"))]
-    rows = [[name, *_cells(name, found.before, found.after)] for name in names]
-    cut = len(maker.columns) - 30
-    note = [paragraph(f"{cut} more columns are left out here.", style="soft")] if cut > 0 else []
-    scale = "100 %: every cell comes back as it was; 0 %: no better than a guess at the middle, or at one value."
-    return section(
-        "columns",
-        title,
-        words,
-        Markup("<h3>How much of each column comes back</h3>"),
-        group("card wide", Markup(bars)),
-        paragraph(scale, style="soft"),
-        Markup(f"<h3>{EXAMPLES} synthetic rows, and what came back</h3>"),
-        table(head, rows),
-        *note,
-    )
-
-
-def _cells(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[str]:
-    def shown(cell: Any) -> str:
-        if cell is None or cell != cell:
-            return "(missing)"
-        return short(float(cell)) if isinstance(cell, Real) else str(cell)
-
-    return [shown(side[name][k]) for k in range(EXAMPLES) for side in (before, after)]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:.4g}"
+    return str(value)

@@ -10,7 +10,7 @@ from dpmac.report.attack import Attack
 from dpmac.report.charts import Axis, Line, line_chart, percent, short, spread
 from dpmac.report.markup import Markup, bullets, figure, group, paragraph, section, table, text
 from dpmac.report.run_contents import RunContents
-from dpmac.report.spending import LayerSignal, epsilon_over_releases, groups_of, signals_of
+from dpmac.report.spending import Group, LayerSignal, epsilon_over_releases, groups_of, signals_of
 
 PRIORS = (0.5, 0.1, 0.01)
 FALSE_ALARMS = (0.001, 0.01, 0.1)
@@ -22,7 +22,9 @@ def statement_section(run: RunContents) -> Markup:
     lines = run.statement.sentences()
     words = [line for line in lines if not line.startswith("  - ") and not line.endswith(":")]
     alarms = [line for line in words if line == SEEDED_LINE or line.startswith(("NOT PRIVATE", "Do not publish"))]
-    parts: list[Markup] = [group("alarm", *(paragraph(line) for line in alarms))] if alarms else []
+    parts: list[Markup] = []
+    if alarms:
+        parts = [group("alarm", *(paragraph(line) for line in alarms))]
     parts += [paragraph(line) for line in words if line not in alarms]
     mechanisms = run.statement.described()
     if mechanisms:
@@ -51,7 +53,9 @@ def spending_section(run: RunContents) -> Markup:
         Axis(f"epsilon at delta = {not_less(run.delta)}", 0.0, 1.08 * finite[-1][1] or 1.0),
     )
     caption = "Composed from the ledger at the dots; each is an upper bound."
-    before = 0 if run.plan is None else sum(m.count for m in run.plan.before)
+    before = 0
+    if run.plan is not None:
+        before = sum(m.count for m in run.plan.before)
     words = [
         paragraph(
             f"{finite[-1][0]:,.0f} release{'s' if finite[-1][0] > 1 else ''} from the same rows, "
@@ -89,11 +93,9 @@ def attack_section(run: RunContents, found: Attack | None) -> Markup:
         "from the same rows. They follow from the ledger alone, not from an attack that was tried; real attackers know "
         "less and gain less."
     )
-    seeded = (
-        [group("alarm", paragraph("These bounds hold of noise that nobody can predict. This run was seeded."))]
-        if run.ledger.seeded
-        else []
-    )
+    seeded = []
+    if run.ledger.seeded:
+        seeded = [group("alarm", paragraph("These bounds hold of noise that nobody can predict. This run was seeded."))]
     both = group("pair", _curve(found, one), group("", *_alarms(found, one)))
     return section("attack", title, said, *seeded, both, *_odds(found, run.delta, one))
 
@@ -124,13 +126,21 @@ def _alarms(found: Attack, one: str) -> list[Markup]:
 
 
 def _odds(found: Attack, delta: float, one: str) -> list[Markup]:
-    t = found.log_odds(delta) if delta else math.inf
+    t = math.inf
+    if delta:
+        t = found.log_odds(delta)
     rows = []
     for prior in PRIORS:
         low, high = found.posterior(prior, delta)
         rows.append((percent(prior), bound_above(high), bound_below(low)))
-    first, second, who = rows[0], rows[-1], "row is" if one == "row" else "rows are"
-    factor = round_up(math.exp(t), 1) if t < 7 else f"e^{round_up(t, 2)}"
+    first, second = rows[0], rows[-1]
+    who = "rows are"
+    if one == "row":
+        who = "row is"
+    if t < 7:
+        factor = round_up(math.exp(t), 1)
+    else:
+        factor = f"e^{round_up(t, 2)}"
     return [
         Markup("<h3>Becoming sure</h3>"),
         paragraph(
@@ -159,10 +169,16 @@ def bound_below(part: float) -> str:
 
 def _percent(part: float, rounding: str) -> str:
     hundred = 100 * part
-    near = min(hundred, 100 - hundred) if hundred > 99 else hundred  # near 100 what is missing has the digits
-    digits = min(3 if hundred > 99 else 6, max(0, 2 - math.floor(math.log10(near)))) if near > 0 else 0
+    near, most = hundred, 6
+    if hundred > 99:  # near 100 what is missing has the digits
+        near, most = min(hundred, 100 - hundred), 3
+    digits = 0
+    if near > 0:
+        digits = min(most, max(0, 2 - math.floor(math.log10(near))))
     written = str(Decimal(hundred).quantize(Decimal(1).scaleb(-digits), rounding=rounding))
-    return f"{written.rstrip('0').rstrip('.') if '.' in written else written} %"
+    if "." in written:
+        written = written.rstrip("0").rstrip(".")
+    return f"{written} %"
 
 
 # --- signal and ledger ------------------------------------------------------------------------------------------------
@@ -192,8 +208,10 @@ def signal_section(run: RunContents) -> Markup | None:
 def _strength(layer: LayerSignal) -> tuple[str, str, str]:
     noise = math.fsum(layer.noise) / len(layer.noise)
     released = math.fsum(layer.released) / len(layer.released)
-    lost = layer.signal <= layer.uncertain
-    return short(noise), short(released), f"below {short(layer.uncertain)}" if lost else short(layer.signal)
+    signal = short(layer.signal)
+    if layer.signal <= layer.uncertain:
+        signal = f"below {short(layer.uncertain)}"
+    return short(noise), short(released), signal
 
 
 def _layer_chart(layer: LayerSignal) -> Markup:
@@ -207,26 +225,29 @@ def _layer_chart(layer: LayerSignal) -> Markup:
     return Markup(f"<h3>{text(layer.name)}</h3>{chart}")
 
 
+def _ledger_row(one: Group) -> tuple[str, ...]:
+    """Cells of the ledger's table: when, what, how often, noise, sampling, model, purpose, and whether seeded."""
+    noise, sampled, seeded = f"{one.noise_multiplier:.5g}", f"{100 * one.sample_rate:.4g} %", ""
+    if one.noise_multiplier == 0:
+        noise = "none"
+    if one.sample_rate == 1:
+        sampled = "all"
+    if one.seeded:
+        seeded = "seeded"
+    date = Markup(f'<span class="still">{text(one.date or "not noted")}</span>')
+    return date, one.label, f"{one.count:,}", noise, sampled, one.model, one.purpose, seeded
+
+
 def ledger_section(run: RunContents) -> Markup:
     """Every release, like ones together."""
     groups = groups_of(run.ledger.entries)
-    rows = [
-        (
-            Markup(f'<span class="still">{text(one.date or "not noted")}</span>'),
-            one.label,
-            f"{one.count:,}",
-            "none" if one.noise_multiplier == 0 else f"{one.noise_multiplier:.5g}",
-            "all" if one.sample_rate == 1 else f"{100 * one.sample_rate:.4g} %",
-            one.model,
-            one.purpose,
-            "seeded" if one.seeded else "",
-        )
-        for one in groups[:SHOWN]
-    ]
+    rows = [_ledger_row(one) for one in groups[:SHOWN]]
     head = ["date", "release", "times", "noise multiplier", f"{noun(run.ledger.unit)}s sampled"]
     head += ["model", "purpose", ""]
     kept = [k for k in range(len(head)) if k < 5 or any(row[k] for row in rows)]  # columns that say something
-    more = [paragraph(f"and {len(groups) - SHOWN:,} more groups: see ledger.jsonl.")] if len(groups) > SHOWN else []
+    more = []
+    if len(groups) > SHOWN:
+        more = [paragraph(f"and {len(groups) - SHOWN:,} more groups: see ledger.jsonl.")]
     words = paragraph(
         f"All {len(run.ledger):,} releases that the figures above are composed from"
         + (f", from the data set “{run.ledger.data_set}”" if getattr(run.ledger, "data_set", "") else "")

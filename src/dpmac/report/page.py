@@ -12,7 +12,8 @@ from dpmac.checks import ArgumentError
 from dpmac.files import whole_file
 from dpmac.report.attack import attack_on
 from dpmac.report.markup import Markup, document, paragraph
-from dpmac.report.on_model import calibration_section, columns_section, head_section, scores_section
+from dpmac.report.on_columns import columns_section
+from dpmac.report.on_model import calibration_section, head_section, scores_section
 from dpmac.report.on_privacy import attack_section, ledger_section, signal_section, spending_section, statement_section
 from dpmac.report.run_contents import RunContents, contents_of
 from dpmac.report.style import STYLE
@@ -28,7 +29,10 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     """
     from dpmac.saving import open_folder
 
-    where = Path(folder) / NAME if out is None else Path(out)
+    if out is None:
+        where = Path(folder) / NAME
+    else:
+        where = Path(out)
     if where.is_dir():
         raise ArgumentError("out", str(where), "this is a folder: give the name of a file, such as report.html")
     if not where.parent.is_dir():

@@ -50,8 +50,8 @@ class RunContents:
     @property
     def statement(self) -> Statement:
         """Composed from the ledger again; only the notes are taken from the folder's statement."""
-        usual = never_covered(self.ledger.unit)
-        notes = tuple(str(note) for note in self.said.get("not_covered", ()) if note not in usual)
+        always = never_covered(self.ledger.unit)
+        notes = tuple(str(note) for note in self.said.get("not_covered", ()) if note not in always)
         return self.ledger.statement(self.delta, notes)
 
     def ledger_before(self, count: int) -> float:
@@ -62,7 +62,9 @@ class RunContents:
     def scores(self) -> Mapping[str, Any] | None:
         """The evaluation, if its rows were public or paid for; what was measured on private rows is never shown."""
         found = self.evaluation
-        return found if found and (found.get("public") is True or found.get("paid") is True) else None
+        if found and (found.get("public") is True or found.get("paid") is True):
+            return found
+        return None
 
 
 def contents_of(folder: Any) -> RunContents:

@@ -116,4 +116,6 @@ def _noise(entry: Entry, name: str, numbers: int, batch: float) -> float | None:
     if entry.noise_multiplier == 0:
         return 0.0
     scale = entry.scales.get(name)
-    return None if scale is None else entry.noise_multiplier * scale * math.sqrt(numbers) / batch
+    if scale is None:
+        return None
+    return entry.noise_multiplier * scale * math.sqrt(numbers) / batch

@@ -48,14 +48,18 @@ class Maker:
 
     def shaped(self, table: Mapping[str, Array]) -> Any:
         """What the estimator takes: the table itself, or an array."""
-        return dict(table) if self.named else np.stack([table[name] for name in self.columns], axis=1)
+        if self.named:
+            return dict(table)
+        return np.stack([table[name] for name in self.columns], axis=1)
 
     def tried(self, name: str, points: int) -> Cells:
         """The values that a column can have: all of a category, ``points`` of a range, and none if that may be."""
         column = self.columns[name]
         values = list(column.examples(points))
         labels = [column.label(value) for value in values]
-        return Cells([*values, column.absent], [*labels, MISSING]) if column.missing else Cells(values, labels)
+        if column.missing:
+            return Cells([*values, column.absent], [*labels, MISSING])
+        return Cells(values, labels)
 
 
 def maker_for(estimator: Any, schema: Schema | None) -> Maker | None:

@@ -25,9 +25,13 @@ def arguments_of(estimator: OnRows) -> dict[str, Any]:
         given |= {name: getattr(machine, name) for name in OF_MACHINE} | {"device": str(machine.device)}
     found: dict[str, Any] = {}
     for name, value in given.items():
-        place = value.path if isinstance(value, Ledger) else value
         if name == "ledger" and value is not None:
-            found[name] = {"ledger": None, **({} if place is None else {"name": Path(place).name})}
+            found[name] = {"ledger": None}
+            place = value
+            if isinstance(value, Ledger):
+                place = value.path
+            if place is not None:
+                found[name] |= {"name": Path(place).name}
             continue
         try:
             found[name] = packed(value)
@@ -40,7 +44,7 @@ def arguments_from(kind: type[OnRows], raw: Mapping[str, Any], ledger: Ledger, o
     """The arguments; one that was kept by its name alone is a text, which ``fit`` will ask to replace.
 
     A ledger comes back as the folder's own copy, which refuses to record anything: whoever fits again names the file
-    of the ledger to go on with. A path in a folder is never taken for one of this machine, whoever wrote it there.
+    of the ledger to use. A path in a folder is never taken for one of this machine, whoever wrote it there.
     """
     known = {*kind._get_param_names(), *OF_MACHINE, "checkpoint"} - {"machine"}
     unknown = sorted(set(raw) - known)
@@ -65,4 +69,7 @@ def arguments_from(kind: type[OnRows], raw: Mapping[str, Any], ledger: Ledger, o
             case _:
                 found[name] = unpacked(value, named)
     machine = {name: found.pop(name) for name in OF_MACHINE if name in found}
-    return {**found, "machine": Machine(**machine) if machine else None}
+    found["machine"] = None
+    if machine:
+        found["machine"] = Machine(**machine)
+    return found

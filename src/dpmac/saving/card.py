@@ -41,12 +41,15 @@ def card(
 ) -> str:
     """The card, in Markdown."""
     title = manifest["name"] or manifest["estimator"]
+    warned = []
+    if statement.seeded and statement.noisy and estimator.random_state is not None:
+        warned = [SEED]
     parts = [
         f"# {_code(title)}",
         f"A `{manifest['estimator']}` of dpmac {manifest['dpmac']}, saved {manifest['created']}.",
         "## What it guarantees",
         _block(str(statement)),
-        *([SEED] if statement.seeded and statement.noisy and estimator.random_state is not None else []),
+        *warned,
         "## What it takes and gives",
         *_inputs(estimator, schema),
         _outputs(estimator, schema),
@@ -75,23 +78,32 @@ def _block(text: str) -> str:
 def _inputs(estimator: OnRows, schema: Schema | None) -> list[str]:
     if schema is None:
         given = estimator.feature_range
-        scale = "as they are" if given is None else f"clipped to {_code(repr(given))}"
+        scale = "as they are"
+        if given is not None:
+            scale = f"clipped to {_code(repr(given))}"
         width = getattr(estimator, "n_features_in_", "?")
         return [f"Rows of {width} numbers, {scale}."]
     features = list(schema.features.items())
     lines = [f"- {_code(name)}: {_described(column)}" for name, column in features[:_MANY]]
-    more = [f"- and {len(features) - _MANY} more, in `schema.json`"] if len(features) > _MANY else []
-    what = f" of {_code(schema.name)}" if schema.name else ""
-    return [f"Rows{what} with these columns:", "\n".join([*lines, *more])]
+    if len(features) > _MANY:
+        lines.append(f"- and {len(features) - _MANY} more, in `schema.json`")
+    what = ""
+    if schema.name:
+        what = f" of {_code(schema.name)}"
+    return [f"Rows{what} with these columns:", "\n".join(lines)]
 
 
 def _described(column: ColumnKind) -> str:
-    gone = ", may be missing" if column.missing else ""
-    return f"{column.described(_code)}{gone}"
+    words = column.described(_code)
+    if column.missing:
+        words += ", may be missing"
+    return words
 
 
 def _outputs(estimator: OnRows, schema: Schema | None) -> str:
-    target = "" if schema is None or schema.target is None else f" {_code(schema.target)}"
+    target = ""
+    if schema is not None and schema.target is not None:
+        target = f" {_code(schema.target)}"
     if isinstance(estimator, DPMACClassifier):
         names = ", ".join(_code(name) for name in estimator.classes_.tolist())
         if estimator._indicator is not None:
@@ -105,8 +117,12 @@ def _outputs(estimator: OnRows, schema: Schema | None) -> str:
 
 
 def _usage(table: bool, predicts: bool, name: str) -> str:
-    rows = "a table with these columns" if table else "an array"
-    call = "model.predict(rows)" if predicts else "model.transform(rows)"
+    rows = "an array"
+    if table:
+        rows = "a table with these columns"
+    call = "model.transform(rows)"
+    if predicts:
+        call = "model.predict(rows)"
     return f"import dpmac\n\nmodel = dpmac.load({name!r})  # this folder\n{call}  # rows: {rows}"
 
 
@@ -125,5 +141,6 @@ def _training(plan: Plan | None, unit: str, most: int) -> list[str]:
 def _code(text: Any) -> str:
     """A text that a user gave, within backticks and on one line: nothing in it is Markdown or HTML then."""
     plain = str(text).replace("`", "'")
-    shown = plain if plain.isprintable() and plain.strip() else ascii(plain)
-    return f"`{shown}`"
+    if not (plain.isprintable() and plain.strip()):
+        plain = ascii(plain)
+    return f"`{plain}`"

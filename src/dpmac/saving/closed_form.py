@@ -32,8 +32,10 @@ def save_closed_form(model: ClosedFormAutoencoder, path: Path) -> None:
         "ball": packed_feature_map(model.pca.ball, "pca.ball", tensors),
         "noise_multiplier": model.pca.noise_multiplier,
         "origin": model.pca.origin.to_dict(),
-        "front": packed_feature_map(feature_map, "front", tensors) if isinstance(feature_map, FeatureMap) else None,
+        "front": None,
     }
+    if isinstance(feature_map, FeatureMap):
+        header["front"] = packed_feature_map(feature_map, "front", tensors)
     write_tensors(path, header, tensors)
 
 
@@ -68,8 +70,9 @@ def _check(model: ClosedFormAutoencoder) -> None:
 def moved(model: ClosedFormAutoencoder, device: Any) -> ClosedFormAutoencoder:
     """The same on another device."""
     feature_map = model.choices.feature_map
-    there: Any = feature_map.to(device) if isinstance(feature_map, FeatureMap) else feature_map
-    choices = replace(model.choices, feature_map=there)
+    if isinstance(feature_map, FeatureMap):
+        feature_map = feature_map.to(device)
+    choices = replace(model.choices, feature_map=feature_map)
     kept = {name: None if (t := getattr(model, name)) is None else t.to(device) for name in _DECODER}
     return replace(model, choices=choices, pca=moved_pca(model.pca, device), **kept)
 

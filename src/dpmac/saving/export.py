@@ -102,7 +102,9 @@ def described(estimator: OnRows, kind: str) -> dict[str, Any]:
 def _outputs(estimator: Any) -> list[dict[str, Any]]:
     if isinstance(estimator, DPMACClassifier):
         classes = estimator.classes_.tolist()
-        meaning = "each class" if estimator._indicator is None else "each label being on"
+        meaning = "each class"
+        if estimator._indicator is not None:
+            meaning = "each label being on"
         return [{"name": "probabilities", "of": meaning, "classes": [_plain(one) for one in classes]}]
     if isinstance(estimator, DPMACRegressor):
         return [{"name": "target", "range": [float(end) for end in estimator.target_range_]}]
@@ -118,23 +120,31 @@ def _columns(estimator: OnRows) -> dict[str, Any]:
     if isinstance(feature_map, TableEncoder):
         return {"columns": [_column(name, column) for name, column in feature_map.schema.features.items()]}
     names = getattr(estimator, "feature_names_in_", None)
-    found: dict[str, Any] = {} if names is None else {"columns": [{"name": str(name)} for name in names]}
+    found: dict[str, Any] = {}
+    if names is not None:
+        found["columns"] = [{"name": str(name)} for name in names]
     if isinstance(feature_map, ToRange):
         found["clipped to"] = [feature_map.low.tolist(), feature_map.high.tolist()]
     return found
 
 
 def _column(name: str, column: ColumnKind) -> dict[str, Any]:
-    missing = "NaN" if column.missing else "not allowed"
+    missing = "not allowed"
+    if column.missing:
+        missing = "NaN"
     return {"name": name, "kind": column.kind, **column.as_input(), "missing": missing}
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float | str) else str(value)
+    if isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
 
 
 def _dtype(estimator: OnRows) -> str:
-    return "float64" if isinstance(estimator.feature_map_, TableEncoder) else "float32"
+    if isinstance(estimator.feature_map_, TableEncoder):
+        return "float64"
+    return "float32"
 
 
 def _width(estimator: Any) -> int:
@@ -152,7 +162,9 @@ def _program(module: torch.nn.Module, estimator: OnRows) -> torch.export.Exporte
 
 
 def _given(what: Any) -> OnRows:
-    estimator = load(what) if isinstance(what, str | Path) else what
+    estimator = what
+    if isinstance(estimator, str | Path):
+        estimator = load(estimator)
     check_whole(estimator)
     assert isinstance(estimator, OnRows)
     return estimator

@@ -53,7 +53,8 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     """
     check_whole(estimator)
     where = Path(folder).absolute()
-    where = where.resolve() if where.exists() else where
+    if where.exists():
+        where = where.resolve()
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "dpmac": dpmac.__version__,
@@ -65,7 +66,9 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     }
     check_readable(manifest)
     run, statement, schema = run_of(estimator), estimator.privacy_.statement(), _schema_of(estimator)
-    plan = None if run is None else run.plan
+    plan = None
+    if run is not None:
+        plan = run.plan
     with whole_folder(where) as beside:
         write_model(estimator, beside)
         estimator.privacy_.ledger.save(beside / "ledger.jsonl")
@@ -134,7 +137,9 @@ class RunFolder:
         """One public record an epoch; empty for a model in closed form."""
         found = self._json("history.json")
         with reading(self.path / "history.json"):
-            return [] if found is None else history_from(found)
+            if found is None:
+                return []
+            return history_from(found)
 
     def statement(self) -> dict[str, Any]:
         """The guarantee, as ``statement.json`` has it."""
@@ -167,7 +172,9 @@ class RunFolder:
         return found
 
     def _json(self, name: str) -> Any:
-        return read_json(self.path / name) if name in self.manifest["files"] else None
+        if name in self.manifest["files"]:
+            return read_json(self.path / name)
+        return None
 
 
 def check_readable(manifest: Mapping[str, Any]) -> None:
@@ -181,4 +188,6 @@ def check_readable(manifest: Mapping[str, Any]) -> None:
 
 def _schema_of(estimator: OnRows) -> Schema | None:
     given = estimator.schema
-    return given if given is None or isinstance(given, Schema) else Schema.from_dict(given)
+    if given is None or isinstance(given, Schema):
+        return given
+    return Schema.from_dict(given)

@@ -63,7 +63,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} is no folder: give the folder that save wrote, not a file of it")
     path = folder / NAME
     if not path.exists() and not path.is_symlink():
-        what = "a run of Run.save, which keeps no model" if (folder / "plan.json").exists() else "no model's folder"
+        what = "no model's folder"
+        if (folder / "plan.json").exists():
+            what = "a run of Run.save, which keeps no model"
         raise FileNotFoundError(f"{path}: there is no such file: {folder} is {what}, or its writing was interrupted")
     with reading(path):
         raw = plain_bytes(path)
@@ -96,7 +98,9 @@ def check_files(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
         there, most = path.stat().st_size, _MOST.get(name, JSON_BYTES)
         if there > most:
             raise ValueError(f"{path} has {there:,} bytes, and {most:,} are the most of such a file: it is not read")
-        size = expected.get("bytes") if isinstance(expected, Mapping) else None
+        size = None
+        if isinstance(expected, Mapping):
+            size = expected.get("bytes")
         try:
             same = there == size and digest_of(path) == expected
         except OSError as error:
@@ -136,8 +140,9 @@ def reading(path: Path) -> Iterator[None]:
         if isinstance(error, ValueError) and any(str(path.parent / name) in str(error) for name in known):
             raise  # it names this file already, or another one, and perhaps asks for something (ArgumentError)
         said = (str(error).splitlines() or [""])[0]
-        what = said if isinstance(error, ArgumentError | ValueError) else f"{type(error).__name__}: {said}"
-        raise ValueError(f"{path} does not hold what it should ({what[:300]}): {DAMAGED}") from None
+        if not isinstance(error, ArgumentError | ValueError):
+            said = f"{type(error).__name__}: {said}"
+        raise ValueError(f"{path} does not hold what it should ({said[:300]}): {DAMAGED}") from None
 
 
 def read_json(path: Path) -> Any:

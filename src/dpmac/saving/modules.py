@@ -109,8 +109,9 @@ class Predictor(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         dtype = next(self.network.parameters()).dtype
-        inputs = rows if self.feature_map is None else self.feature_map(rows).float()  # as the network was trained
-        u: Tensor = self.network(inputs.to(dtype))
+        if self.feature_map is not None:
+            rows = self.feature_map(rows).float()  # as the network was trained
+        u: Tensor = self.network(rows.to(dtype))
         if self.ending == "softmax":
             return torch.softmax(u, dim=1)
         if self.ending == "sigmoid":
@@ -128,10 +129,13 @@ class Coding(nn.Module):
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         dtype = next(iter(self.model.state_dict().values())).dtype
-        inputs = (rows if self.feature_map is None else self.feature_map(rows)).to(dtype)
-        codes = self.model.encode(inputs)
+        if self.feature_map is not None:
+            rows = self.feature_map(rows)
+        codes = self.model.encode(rows.to(dtype))
         again = self.model.decode(codes)
-        return codes, self.feature_map.back(again) if isinstance(self.feature_map, Range) else again
+        if isinstance(self.feature_map, Range):
+            again = self.feature_map.back(again)
+        return codes, again
 
 
 def plain_module(estimator: OnRows, *, single: bool = False) -> nn.Module:
@@ -139,7 +143,9 @@ def plain_module(estimator: OnRows, *, single: bool = False) -> nn.Module:
     feature_map = _plain_feature_map(estimator.feature_map_)
     made: nn.Module
     if isinstance(estimator, DPMACClassifier):
-        ending = "softmax" if estimator._indicator is None else "sigmoid"  # whichever the loss of one label a row
+        ending = "softmax"  # whichever the loss of one label a row
+        if estimator._indicator is not None:
+            ending = "sigmoid"
         made = Predictor(feature_map, _network(estimator), ending, (0.0, 1.0))
     elif isinstance(estimator, DPMACRegressor):
         made = Predictor(feature_map, _network(estimator), "number", estimator.target_range_)
@@ -147,10 +153,10 @@ def plain_module(estimator: OnRows, *, single: bool = False) -> nn.Module:
         made = Coding(feature_map, Linear(estimator.pca_.components, estimator.pca_.centre))
     else:
         assert isinstance(estimator, DPMACAutoencoder)
-        closed = estimator.autoencoder_
-        made = Coding(
-            feature_map, Halves(*(h.cpu() for h in estimator._halves())) if closed is None else _linear(closed)
-        )
+        if estimator.autoencoder_ is None:
+            made = Coding(feature_map, Halves(*(h.cpu() for h in estimator._halves())))
+        else:
+            made = Coding(feature_map, _linear(estimator.autoencoder_))
     if single:
         for name, part in made.named_children():
             if name != "feature_map":

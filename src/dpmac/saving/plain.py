@@ -43,18 +43,24 @@ def packed(value: Any) -> Any:
     if value is None or type(value) in (bool, int, str):  # and no subclass: a NumPy text is an array of one
         return value
     if type(value) is float:
-        return value if math.isfinite(value) else {"float": str(value)}
+        if math.isfinite(value):
+            return value
+        return {"float": str(value)}
     if isinstance(value, Thresholds):
         return {"thresholds": [[packed(item) for item in value], value.origin.to_dict()]}
     if isinstance(value, tuple | list):
         items = [packed(item) for item in value]
-        return items if isinstance(value, list) else {"tuple": items}
+        if isinstance(value, list):
+            return items
+        return {"tuple": items}
     if isinstance(value, Schema):
         return {"schema": value.to_dict()}
     if isinstance(value, Mapping):
         return {"dict": [[packed(key), packed(item)] for key, item in value.items()]}
-    if isinstance(value, np.ndarray | np.generic):
-        return {"array" if isinstance(value, np.ndarray) else "scalar": _array(np.asarray(value))}
+    if isinstance(value, np.ndarray):
+        return {"array": _array(np.asarray(value))}
+    if isinstance(value, np.generic):
+        return {"scalar": _array(np.asarray(value))}
     if isinstance(value, Path):
         return {"path": str(value)}
     if isinstance(value, range):
@@ -80,7 +86,9 @@ def _array(value: Array) -> dict[str, Any]:
         return {"dtype": "O", "shape": list(value.shape), "values": [packed(item) for item in value.flat]}
     if not _DTYPE.fullmatch(value.dtype.str) or value.dtype.str[1:] in ("f12", "f16"):
         raise OwnObjectError(f"an array of {value.dtype}")
-    flat = value.reshape(-1).astype(str) if value.dtype.kind in "mM" else value.reshape(-1)
+    flat = value.reshape(-1)
+    if value.dtype.kind in "mM":
+        flat = flat.astype(str)
     return {"dtype": value.dtype.str, "shape": list(value.shape), "values": [packed(item) for item in flat.tolist()]}
 
 
@@ -119,7 +127,9 @@ def unpacked(raw: Any, activations: Mapping[str, Activation] | None = None) -> A
             return range(start, stop, step)
         case "activation":
             name, own = content
-            return _handed_in(name, activations or {}) if own else ACTIVATIONS[name]
+            if own:
+                return _handed_in(name, activations or {})
+            return ACTIVATIONS[name]
         case "optimizer":
             return OPTIMIZERS[content]
         case "object":
@@ -141,6 +151,9 @@ def array_of(content: Mapping[str, Any]) -> Array:
         raise ValueError(f"an array of dtype {dtype!r}, which this version does not know")
     if dtype != "O" and len(values) * np.dtype(dtype).itemsize > _ARRAY_BYTES:  # a text's width is only a claim
         raise ValueError(f"an array of {len(values):,} values of dtype {dtype!r}, which is too large")
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return (found if dtype == "O" else np.array(values, dtype=np.dtype(dtype))).reshape(shape)
+    if dtype == "O":
+        found = np.empty(len(values), dtype=object)
+        found[:] = values
+    else:
+        found = np.array(values, dtype=np.dtype(dtype))
+    return found.reshape(shape)

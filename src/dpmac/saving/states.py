@@ -68,12 +68,15 @@ def _width_agrees(model: Any) -> bool:
     names = getattr(model, "feature_names_in_", None)
     if names is not None and len(names) != width:
         return False
-    shape = (width,) if feature_map is None else feature_map.shape_after((width,))
-    closed = model if isinstance(model, DPMACPCA) else getattr(model, "autoencoder_", None)
+    shape = (width,)
+    if feature_map is not None:
+        shape = feature_map.shape_after(shape)
+    if isinstance(model, DPMACPCA):
+        return bool(shape == tuple(model.pca_.components.shape[1:]))
+    closed = getattr(model, "autoencoder_", None)
     if closed is None:
         return bool(math.prod(shape) == model.network_.sizes[0])
-    pca = closed.pca_ if isinstance(model, DPMACPCA) else closed.pca
-    return bool(shape == tuple(pca.components.shape[1:]))
+    return bool(shape == tuple(closed.pca.components.shape[1:]))
 
 
 KEPT: dict[type[OnRows], Kept] = {
@@ -112,8 +115,10 @@ def plain_state(estimator: OnRows) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in names:
         value = getattr(estimator, name)
+        if isinstance(value, np.dtype):
+            value = {"dtype": value.str}
         try:
-            found[name] = packed({"dtype": value.str} if isinstance(value, np.dtype) else value)
+            found[name] = packed(value)
         except OwnObjectError as error:
             fix = "labels must be numbers, texts or bools to be kept in a file"
             raise ArgumentError(name, str(error), fix) from None
@@ -134,8 +139,10 @@ def write_model(estimator: Any, folder: Path) -> None:
 
 def run_of(estimator: Any) -> Run | None:
     """The training that the model came from; None of one in closed form."""
-    closed = isinstance(estimator, DPMACPCA) or getattr(estimator, "autoencoder_", None) is not None
-    return None if closed else estimator.run_
+    if isinstance(estimator, DPMACPCA) or getattr(estimator, "autoencoder_", None) is not None:
+        return None
+    run: Run = estimator.run_
+    return run
 
 
 def history_of(run: Run) -> list[dict[str, Any]]:
@@ -230,9 +237,9 @@ def _put_in(
     network, privacy = Network.load(path, activations).to(device), estimator.privacy_
     feature_map = _told(feature_map, known, network.origin)
     network.origin = Origin.merged(known, network.origin)
-    run = Run(
-        network, history, privacy.ledger, plan, privacy.notes, None if feature_map is None else feature_map.to(device)
-    )
+    if feature_map is not None:
+        feature_map = feature_map.to(device)
+    run = Run(network, history, privacy.ledger, plan, privacy.notes, feature_map)
     estimator.run_, estimator.feature_map_, estimator.network_ = run, run.feature_map, network
     estimator.history_, estimator.plan_ = history, plan
 

@@ -29,8 +29,9 @@ def check_free(folder: str | Path) -> None:
         raise ArgumentError("folder", str(where), "a file is there already: give a new folder")
     there = {path.name for path in where.iterdir()}
     own = {name for name in there if name == "job.json" or name.startswith("checkpoint")}
-    unfinished = there & set(FILES) if "job.json" in there and NAME not in there else set()
-    if there - own - unfinished:
+    if "job.json" in there and NAME not in there:  # of a run that was interrupted while its model was written
+        own |= there & set(FILES)
+    if there - own:
         raise ArgumentError("folder", str(where), TAKEN)
 
 

@@ -37,7 +37,9 @@ class Reader:
     @property
     def names(self) -> list[str]:
         """The columns of the table that it needs."""
-        return [*self.columns, *([] if self.target is None else [self.target])]
+        if self.target is None:
+            return [*self.columns]
+        return [*self.columns, self.target]
 
     def read(self, batch: Mapping[str, Any], first: int) -> tuple[Array, ...]:
         """Codes, float64 (rows, columns), and targets, of the rows from the table's number ``first`` on."""
@@ -95,7 +97,9 @@ def distinct(cells: Any) -> tuple[list[Any], Array]:
         import pyarrow as pa
 
         try:
-            found = cells if isinstance(cells, pa.DictionaryArray) else cells.dictionary_encode()
+            found = cells
+            if not isinstance(found, pa.DictionaryArray):
+                found = found.dictionary_encode()
             values = [*cells_of(found.dictionary), None]
             places = found.indices.cast(pa.int64()).fill_null(len(values) - 1)
             return values, places.to_numpy(zero_copy_only=False)
@@ -108,7 +112,9 @@ def distinct(cells: Any) -> tuple[list[Any], Array]:
 def cells_of(cells: Any) -> list[Any]:
     """The cells of a batch one by one, as :func:`dpmac.tables.files.read_table` has them."""
     try:
-        return cells if isinstance(cells, list) else list(cells.to_pylist())
+        if isinstance(cells, list):
+            return cells
+        return list(cells.to_pylist())
     except UnicodeDecodeError as error:
         fix = f"the file is damaged, or whatever wrote it broke the format ({error.reason}): write it anew"
         raise ArgumentError("table", "a text that is not UTF-8", fix) from None

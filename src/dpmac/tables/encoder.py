@@ -44,7 +44,10 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
         super().__init__()
         if not isinstance(schema, Schema | Mapping):
             raise ArgumentError("schema", schema, "give a Schema, or the dictionary of one")
-        self.schema = schema if isinstance(schema, Schema) else Schema.from_dict(schema)
+        if isinstance(schema, Schema):
+            self.schema = schema
+        else:
+            self.schema = Schema.from_dict(schema)
         fix = "give the number of pieces of a numeric code, from 0 to 1000"
         self.bins = integer("bins", bins, fix, low=0, high=1000)
         self.origin = self.schema.origin

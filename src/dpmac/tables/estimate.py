@@ -140,7 +140,7 @@ def estimated_columns(
 
     All columns but ``categories`` (name: its public values, or a whole column) must hold numbers, or be of the kind
     that ``estimated`` says (name: a column, whose own range is not looked at); their ranges cost ``epsilon`` at
-    ``delta``, one entry "ranges" in ``ledger``. Go on with the same ledger, or the total will not know of it. What is
+    ``delta``, one entry "ranges" in ``ledger``. Fit with the same ledger, or the total will not include it. What is
     wrong with the arguments raises before anything is spent. Whether cells are missing is not looked at, which would
     tell of rows: every column but the target may be. ``epsilon=inf`` estimates without privacy, and says so.
 
@@ -149,7 +149,8 @@ def estimated_columns(
     the unit of privacy is a person, as of the estimators.
     """
     files = files_of(table)
-    table = table if files is None else files
+    if files is not None:
+        table = files
     names = [name for name in names_of(table) if not isinstance(groups, str) or name != groups]
     listed = _listed_categories(categories, names)
     numeric = [name for name in names if name not in listed]
@@ -163,8 +164,10 @@ def estimated_columns(
         raise ArgumentError("groups", f"{private.n} person", "give rows of at least 2; a guarantee needs a crowd")
     check_delta(delta, private.n)
     method = PrivateRanges(_noise_for(epsilon, delta), quantile)
-    ledger = Ledger() if ledger is None else ledger
-    source = SystemNoise() if source is None else source
+    if ledger is None:
+        ledger = Ledger()
+    if source is None:
+        source = SystemNoise()
     ranges = method.of(private, numeric, source.spawn(RANGES), ledger)
     columns: dict[str, ColumnKind] = {}
     for name in names:
@@ -178,7 +181,9 @@ def estimated_columns(
         message = f"no range stood out of the noise for {nowhere}: they were given {given}. Write in what you know"
         warnings.warn(message, stacklevel=3)
     price = f"epsilon {float(epsilon):g} at delta {float(delta):g}, noise multiplier {method.noise_multiplier:.6g}"
-    whose = "rows" if groups is None else "persons"
+    whose = "rows"
+    if groups is not None:
+        whose = "persons"
     return columns, f"ranges of {len(numeric)} columns estimated from {private.n} {whose}, for {price}"
 
 
@@ -197,9 +202,12 @@ def _private(table: Any, readers: Mapping[str, ColumnKind], groups: Any, max_row
     """The columns of a table whose range is estimated, read; of one in files batch by batch."""
     if isinstance(table, Files):
         _check_crowd(table.n)
-        name = groups if isinstance(groups, str) else None
-        read = table.read(Reader(readers), ids=name)
-        whose = _persons(table, groups, max_rows) if name is None else Persons.of(read.ids, max_rows, name)
+        if isinstance(groups, str):
+            read = table.read(Reader(readers), ids=groups)
+            whose: Persons | None = Persons.of(read.ids, max_rows, groups)
+        else:
+            read = table.read(Reader(readers))
+            whose = _persons(table, groups, max_rows)
         return PrivateRows(*read.columns, groups=whose)
     found = cells(table, list(readers))
     rows = torch.from_numpy(np.stack([reader.coded(name, found[name]) for name, reader in readers.items()], axis=1))
@@ -215,7 +223,9 @@ def _check_crowd(rows: int) -> None:
 def _persons(table: Any, groups: Any, max_rows: int) -> Persons | None:
     if isinstance(groups, str):
         return Persons.of(cells(table, [groups])[groups], max_rows, groups)
-    return None if groups is None else Persons.of(groups, max_rows)
+    if groups is None:
+        return None
+    return Persons.of(groups, max_rows)
 
 
 def _one_count(values: Tensor) -> OuterPart:
@@ -255,4 +265,6 @@ def _listed_categories(categories: Any, names: Sequence[str]) -> dict[str, Colum
 def _noise_for(epsilon: float, delta: float) -> float:
     """The least noise multiplier of one release on all rows that costs at most ``epsilon`` at ``delta``."""
     number("epsilon", epsilon, "give a number above 0, or inf for no privacy", low=5e-324)
-    return 0.0 if math.isinf(epsilon) else calibrate(lambda s: [Mechanism(s, 1.0, 1, RANGES)], epsilon, delta)
+    if math.isinf(epsilon):
+        return 0.0
+    return calibrate(lambda s: [Mechanism(s, 1.0, 1, RANGES)], epsilon, delta)

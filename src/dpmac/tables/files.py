@@ -47,8 +47,13 @@ def read_table(path: str | Path, schema: Schema | None = None) -> Table:
         from dpmac.tables.stored import Files
 
         return dict(Files(where))
-    table = _parquet(where) if where.suffix.lower() in PARQUET else _csv(where)
-    return table if schema is None else typed(table, schema)
+    if where.suffix.lower() in PARQUET:
+        table = _parquet(where)
+    else:
+        table = _csv(where)
+    if schema is None:
+        return table
+    return typed(table, schema)
 
 
 def typed(table: Table, schema: Schema) -> Table:
@@ -60,7 +65,9 @@ def typed(table: Table, schema: Schema) -> Table:
 def rows_in(table: Mapping[str, Sequence[Any]]) -> int:
     """The number of rows; a table in files knows it."""
     known: int | None = getattr(table, "n", None)
-    return len(next(iter(table.values()), ())) if known is None else known
+    if known is None:
+        return len(next(iter(table.values()), ()))
+    return known
 
 
 def need_columns(file: str | Path, table: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -69,7 +76,9 @@ def need_columns(file: str | Path, table: Mapping[str, Any], names: Iterable[str
     if gone:
         listed = ", ".join(map(repr, gone))
         hint = did_you_mean(gone[0], table)
-        has = ", ".join(map(repr, list(table)[:20])) + (" ..." if len(table) > 20 else "")
+        has = ", ".join(map(repr, list(table)[:20]))
+        if len(table) > 20:
+            has += " ..."
         raise ArgumentError("file", str(file), f"it has no column {listed}; its columns are {has}{hint}")
 
 
@@ -118,13 +127,17 @@ def csv_batches(path: Path, size: int) -> Iterator[Table]:
 def _csv(path: Path) -> Table:
     with _opened(path) as (names, rows):
         every = list(rows)
-    return dict(zip(names, map(list, zip(*every, strict=True)), strict=True)) if every else {name: [] for name in names}
+    if every:
+        return dict(zip(names, map(list, zip(*every, strict=True)), strict=True))
+    return {name: [] for name in names}
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
     """The names of the columns, and the rows."""
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    opened: Any = open
+    if path.suffix.lower() == ".gz":
+        opened = gzip.open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as handle:
             yield _lines(path, handle)
@@ -179,11 +192,17 @@ def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(
-        ["" if is_missing(cell) else cell.item() if hasattr(cell, "item") else cell for cell in row]
-        for row in zip(*columns.values(), strict=True)
-    )
+    writer.writerows([_written(cell) for cell in row] for row in zip(*columns.values(), strict=True))
     return out.getvalue()
+
+
+def _written(cell: Any) -> Any:
+    """A cell for the csv module: nothing where it is missing, and a NumPy scalar as Python's."""
+    if is_missing(cell):
+        return ""
+    if hasattr(cell, "item"):
+        return cell.item()
+    return cell
 
 
 def for_spreadsheets(columns: Mapping[str, Sequence[Any]]) -> Table:

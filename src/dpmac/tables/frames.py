@@ -59,7 +59,9 @@ def _by_name(table: Any) -> tuple[list[str], _Reader] | None:
     if isinstance(table, Mapping):
         return list(table), lambda name: table[name]
     if isinstance(table, np.ndarray):
-        return None if table.dtype.names is None else (list(table.dtype.names), lambda name: table[name])
+        if table.dtype.names is None:
+            return None
+        return list(table.dtype.names), lambda name: table[name]
     if hasattr(table, "column_names") and hasattr(table, "column"):  # pyarrow
         return list(table.column_names), lambda name: _arrow(table.column(name))
     if hasattr(table, "columns") and hasattr(table, "__getitem__"):
@@ -73,7 +75,9 @@ def _arrow(column: Any) -> Any:
     """A column of pyarrow: numbers as an array, where that says the same as cell by cell; else a list."""
     kind = str(getattr(column, "type", ""))
     plain = kind in _FLOATS or (kind in _WHOLE and not column.null_count)
-    return column.to_numpy() if plain else column.to_pylist()
+    if plain:
+        return column.to_numpy()
+    return column.to_pylist()
 
 
 def _by_place(table: Any, names: Sequence[str]) -> Iterable[Array]:
@@ -88,7 +92,9 @@ def _by_place(table: Any, names: Sequence[str]) -> Iterable[Array]:
         return [flat([row[place] for row in table]) for place in range(len(names))]
     if not hasattr(table, "__array__") or hasattr(table, "to_frame"):  # a pandas Series is one column, not a table
         raise ArgumentError("table", type(table).__name__, _FIX)
-    array = table if isinstance(table, np.ndarray) else np.asarray(table)
+    array = table
+    if not isinstance(array, np.ndarray):
+        array = np.asarray(array)
     if array.ndim != 2:
         raise ArgumentError("table", f"shape {array.shape}", _FIX)
     if array.shape[1] != len(names):
@@ -98,4 +104,6 @@ def _by_place(table: Any, names: Sequence[str]) -> Iterable[Array]:
 
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(map(str, names[:12]))
-    return shown if len(names) <= 12 else f"{shown} and {len(names) - 12} more"
+    if len(names) <= 12:
+        return shown
+    return f"{shown} and {len(names) - 12} more"

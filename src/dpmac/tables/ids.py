@@ -35,7 +35,9 @@ class Ids:
             return
         import pyarrow as pa
 
-        plain = cells.dictionary_decode() if isinstance(cells, pa.DictionaryArray) else cells
+        plain = cells
+        if isinstance(plain, pa.DictionaryArray):
+            plain = plain.dictionary_decode()
         gone = _missing(plain)
         if gone.any():
             row = int(np.argmax(gone))
@@ -81,7 +83,9 @@ def differing(batches: Iterable[Mapping[str, Any]], name: str, enough: int) -> i
         every.append(np.fromiter((hash(values[place]) for place in used), dtype=np.int64, count=len(used)))
         if len(used) < len(places) and len(used) > enough:
             return len(used)
-    return len(np.unique(np.concatenate(every))) if every else 0
+    if every:
+        return len(np.unique(np.concatenate(every)))
+    return 0
 
 
 def _missing(cells: Any) -> Array:

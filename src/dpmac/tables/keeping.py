@@ -48,7 +48,9 @@ class InMemory:
 
     def finished(self) -> Columns | Store:
         columns = tuple(torch.from_numpy(column) for column in self._columns)
-        return columns if self._whole else Held(columns)
+        if self._whole:
+            return columns
+        return Held(columns)
 
 
 class Held:

@@ -83,7 +83,9 @@ class Schema:
 
     @property
     def target_column(self) -> ColumnKind | None:
-        return None if self.target is None else self.columns[self.target]
+        if self.target is None:
+            return None
+        return self.columns[self.target]
 
     def _checked_task(self) -> Task | None:
         column = self.target_column
@@ -105,7 +107,9 @@ class Schema:
     def _checked_positive(self) -> str | None:
         if self.positive is None:
             return None
-        classes = None if self.target_column is None else self.target_column.classes
+        classes = None
+        if self.target_column is not None:
+            classes = self.target_column.classes
         if classes is None:
             raise ArgumentError("positive", self.positive, "it needs a target that is a category")
         value = text_of(self.positive)
@@ -124,7 +128,9 @@ class Schema:
         return tuple(self.columns.items()), self.target, self.positive, self.task, self.name, self.about
 
     def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Schema) else NotImplemented
+        if isinstance(other, Schema):
+            return self._key() == other._key()
+        return NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -139,11 +145,15 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, in the order of the files; what :meth:`from_dict` reads."""
-        target = {} if self.target is None else {"task": self.task, "target": self.target}
-        columns = {name: column.to_dict() for name, column in self.columns.items()}
-        positive = {} if self.positive is None else {"positive": self.positive}
-        origin = {} if self.origin == PUBLIC else {"origin": self.origin.to_dict()}
-        return {"name": self.name, "about": self.about, **target, "columns": columns, **positive, **origin}
+        found: dict[str, Any] = {"name": self.name, "about": self.about}
+        if self.target is not None:
+            found |= {"task": self.task, "target": self.target}
+        found["columns"] = {name: column.to_dict() for name, column in self.columns.items()}
+        if self.positive is not None:
+            found["positive"] = self.positive
+        if self.origin != PUBLIC:
+            found["origin"] = self.origin.to_dict()
+        return found
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Schema:
@@ -209,16 +219,17 @@ class Schema:
         from dpmac.privacy import Ledger
         from dpmac.tables.estimate import estimated_columns
 
-        book = Ledger() if ledger is None else ledger
+        if ledger is None:
+            ledger = Ledger()
         columns, about = estimated_columns(
             *(table, epsilon, delta, categories or {}, target),
-            ledger=book,
+            ledger=ledger,
             source=source,
             quantile=quantile,
             groups=groups,
             estimated=estimated,
         )
-        return cls(columns, target, positive, name=name, about=about, origin=Origin.of(book))
+        return cls(columns, target, positive, name=name, about=about, origin=Origin.of(ledger))
 
 
 def unfinished(raw: Any) -> dict[str, str]:
@@ -227,14 +238,18 @@ def unfinished(raw: Any) -> dict[str, str]:
     A template (``dpmac schema init``) has such nulls: ranges and values are never copied from rows.
     """
     found: dict[str, str] = {}
-    columns = raw.get("columns") if isinstance(raw, Mapping) else None
-    for name, column in columns.items() if isinstance(columns, Mapping) else ():
+    if not isinstance(raw, Mapping) or not isinstance(raw.get("columns"), Mapping):
+        return found
+    for name, column in raw["columns"].items():
         if not isinstance(column, Mapping):
             continue
+        keys: tuple[str, ...] = ("kind",)
+        missing = f"its kind, {_KINDS}"
         kind = KINDS.get(str(column.get("kind", "")))
-        keys = ("kind",) if kind is None else (*kind.needed, *kind.optional)
+        if kind is not None:
+            keys, missing = (*kind.needed, *kind.optional), kind.to_write
         if any(key != "missing" and column.get(key, 0) is None for key in keys):
-            found[name] = f"its kind, {_KINDS}" if kind is None else kind.to_write
+            found[name] = missing
     return found
 
 

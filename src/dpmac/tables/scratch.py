@@ -35,7 +35,7 @@ class Scratch:
     def __init__(self, n: int, block: Sequence[Array], folder: Path) -> None:
         self._n, self._kinds = n, [np.empty((0, *column.shape[1:]), column.dtype) for column in block]
         self._sizes = [int(np.prod(kind.shape[1:], dtype=np.int64)) * kind.itemsize for kind in self._kinds]
-        _check_room(folder, n * sum(self._sizes))
+        _check_space(folder, n * sum(self._sizes))
         try:
             self._files: list[IO[bytes]] = [tempfile.TemporaryFile(dir=folder, prefix="dpmac-") for _ in block]  # noqa: SIM115
         except OSError as error:
@@ -65,7 +65,7 @@ class Scratch:
         return tuple(torch.from_numpy(kind) for kind in self._kinds)
 
     def fetch(self, rows: Tensor) -> Columns:
-        """The rows of these numbers, ascending. Pages are let go at once: the system keeps them, if it has room."""
+        """The rows of these numbers, ascending. Pages are released at once: the system may still cache them."""
         wanted = rows.numpy()
         return tuple(torch.from_numpy(self._column(place, wanted)) for place in range(len(self._kinds)))
 
@@ -92,12 +92,12 @@ def _closed(files: Sequence[IO[bytes]]) -> None:
 
 
 def _let_go(mapped: mmap.mmap) -> None:
-    """Pages that were read are no part of this process any more."""
+    """Release the pages that were read, so that they do not count as memory of this process."""
     with contextlib.suppress(AttributeError, OSError, ValueError):  # not on every system
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
-def _check_room(folder: Path, needed: int) -> None:
+def _check_space(folder: Path, needed: int) -> None:
     if not folder.is_dir():
         raise ArgumentError("scratch", str(folder), "there is no such folder: make it, or give None to write nothing")
     free = shutil.disk_usage(folder).free

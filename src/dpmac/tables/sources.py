@@ -147,7 +147,9 @@ def source_of(given: Any) -> Source:
     filtered = bool(getattr(given, "_scan_options", None))  # what its row groups hold is then not what it holds
     with reading(what):
         parquet = not filtered and all(hasattr(part, "row_groups") for part in given.get_fragments())
-    return ParquetRows(given, what) if parquet else DatasetRows(given, what)
+    if parquet:
+        return ParquetRows(given, what)
+    return DatasetRows(given, what)
 
 
 def is_dataset(given: Any) -> bool:
@@ -181,10 +183,12 @@ def _dataset_at(path: Path) -> Any:
         from pyarrow import dataset, fs
     except ImportError:
         raise ArgumentError("file", str(path), _INSTALL) from None
-    files = parquet_files(path) if path.is_dir() else [path]
+    if path.is_dir():
+        base, files = path, parquet_files(path)
+    else:
+        base, files = path.parent, [path]
     if not files:
         raise ArgumentError("file", str(path), "there is no Parquet file in this folder (.parquet or .pq)")
-    base = path if path.is_dir() else path.parent
     with reading(str(path)):
         choices = dataset.FileSystemFactoryOptions(
             partition_base_dir=base.absolute().as_posix(), partitioning=dataset.HivePartitioning.discover()
@@ -203,7 +207,7 @@ def _names_of(dataset: Any, what: str) -> list[str]:
 
 
 def _sight(path: str) -> tuple[int, int, int] | None:
-    """By what a file on this machine is known again; None of one elsewhere."""
+    """What identifies the content of a file on this machine, as far as the disk knows; None for a file elsewhere."""
     try:
         found = Path(path).stat()
     except (OSError, ValueError):

@@ -95,10 +95,12 @@ class Files(Mapping[str, list[Any]]):
         return fewer
 
     def within(self, memory: int, scratch: str | Path | None) -> Files:
-        """The same table, read with these where it was left to whoever reads it."""
+        """The same table, with this memory and this scratch folder where none was chosen."""
         same = copy.copy(self)
-        same.memory = memory if self.memory is None else self.memory
-        same.scratch = scratch if self.scratch == "auto" else self.scratch
+        if same.memory is None:
+            same.memory = memory
+        if same.scratch == "auto":
+            same.scratch = scratch
         same._check_scratch()
         return same
 
@@ -112,13 +114,16 @@ class Files(Mapping[str, list[Any]]):
         known = self._names
         for name in names:
             if name not in known:
-                shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
-                raise ArgumentError(
-                    "column", name, f"the table has no such column, but {shown}{did_you_mean(name, known)}"
-                )
+                shown = ", ".join(known[:12])
+                if len(known) > 12:
+                    shown += f" and {len(known) - 12} more"
+                fix = f"the table has no such column, but {shown}{did_you_mean(name, known)}"
+                raise ArgumentError("column", name, fix)
 
     def _bounds(self) -> tuple[int, int]:
-        return (0, self._source.rows) if self._window is None else self._window
+        if self._window is None:
+            return 0, self._source.rows
+        return self._window
 
     # --- as a mapping -------------------------------------------------------------------------------------------------
 
@@ -144,7 +149,10 @@ class Files(Mapping[str, list[Any]]):
         """The values of a column, batch by batch, each once in a batch where they can be told apart; then None."""
         for batch in self.batches([name]):
             cells = batch[name]
-            yield from dict.fromkeys(cells) if isinstance(cells, list) else distinct(cells)[0]
+            if isinstance(cells, list):
+                yield from dict.fromkeys(cells)
+            else:
+                yield from distinct(cells)[0]
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -164,13 +172,17 @@ class Files(Mapping[str, list[Any]]):
         it by the row's number, and nothing is kept.
         """
         self.need(reader.names)
-        whose = None if ids is None else Ids(ids)
-        names = list(dict.fromkeys([*reader.names, *([] if ids is None else [ids])]))
+        whose, names = None, list(dict.fromkeys(reader.names))
+        if ids is not None:
+            whose = Ids(ids)
+            if ids not in names:
+                names.append(ids)
         kept: Keeper | None = None
         done, n, before = 0, self.n, self._bounds()[0]  # rows are told by their number in the whole table
         for batch in self.batches(names):
             block = reader.read(batch, before + done)
-            kept = self._keeper(reader, block, beside) if kept is None else kept
+            if kept is None:
+                kept = self._keeper(reader, block, beside)
             kept.add(block)
             if seen is not None:
                 seen(block[0])
@@ -187,11 +199,15 @@ class Files(Mapping[str, list[Any]]):
 
     def _keeper(self, reader: Reader, block: Block, beside: int) -> Keeper:
         row = sum(column[:1].nbytes for column in block)
-        memory = MEMORY if self.memory is None else self.memory
+        memory = self.memory
+        if memory is None:
+            memory = MEMORY
         if self.n * row <= memory:
             return InMemory(self.n, block, whole=self.n * (row + beside) <= memory)
         if self.scratch is not None:
-            folder = tempfile.gettempdir() if self.scratch == "auto" else self.scratch
+            folder = self.scratch
+            if folder == "auto":
+                folder = tempfile.gettempdir()
             return Scratch(self.n, block, Path(folder))
         first, last = self._bounds()
         source = self._source
@@ -217,20 +233,27 @@ class Read:
     @property
     def columns(self) -> tuple[Any, ...]:
         """What a private table is made of."""
-        return self.rows if isinstance(self.rows, tuple) else (self.rows,)
+        if isinstance(self.rows, tuple):
+            return self.rows
+        return (self.rows,)
 
 
 def files_of(table: Any) -> Files | None:
     """A table in files: given as such, by its path, or as a dataset of pyarrow; None of anything else."""
     if isinstance(table, Files):
         return table
-    return Files(table) if isinstance(table, str | Path) or is_dataset(table) else None
+    if isinstance(table, str | Path) or is_dataset(table):
+        return Files(table)
+    return None
 
 
 def open_table(path: str | Path, schema: Schema | None = None, **how: Any) -> Table | Files:
     """A small CSV file as :func:`read_table` has it, in memory; any other table as :class:`Files`."""
     where = Path(path)
-    small = where.is_file() and where.stat().st_size < (LARGE if where.suffix.lower() != ".gz" else LARGE // 8)
+    most = LARGE
+    if where.suffix.lower() == ".gz":
+        most = LARGE // 8
+    small = where.is_file() and where.stat().st_size < most
     if not where.exists() or (small and where.suffix.lower() not in PARQUET):
         return read_table(path, schema)
     return Files(path, **how)

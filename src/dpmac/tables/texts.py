@@ -34,7 +34,9 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     names = list(known)
     low = {str(name).lower(): name for name in reversed(names)}  # a frame may call a column anything
     near = difflib.get_close_matches(str(word).lower(), low, n=1)
-    return f"; did you mean {low[near[0]]!r}?" if near else ""
+    if near:
+        return f"; did you mean {low[near[0]]!r}?"
+    return ""
 
 
 def either(options: Sequence[str]) -> str:

@@ -1,14 +1,14 @@
-"""Checkpoints: a training that was killed goes on from the last one, and no release is ever forgotten.
+"""Checkpoints: a training that was killed continues from the last one, and no release is ever forgotten.
 
-What a checkpoint holds is public: weights, an optimiser's moments, averages and thresholds are functions of what was
-released, and the rest are counts. A seeded run also keeps how far its draws have come, which whoever knows the seed can
-compute anyway; an unseeded one has nothing to keep.
+The contents of a checkpoint are public: weights, an optimiser's moments, averages and thresholds are functions of
+released numbers, and the rest are counts. A seeded run also stores the state of its random generators, which anyone who
+knows the seed can compute anyway; an unseeded run has no such state.
 
-The ledger knows more than the checkpoint: it holds every release, also those after the last checkpoint, whose results
-died with the process. They are paid for and stay so. A seeded run makes them again (the same noise on the same rows
-gives the same numbers), so that it ends where it would have ended, bit for bit. An unseeded one cannot, and leaves them
-out: it makes the releases that are left of its plan, and the budget holds. Which releases are this run's, the ledger
-says: each carries the run's name. What an estimator releases after the training goes on in the same way
+The ledger contains more than the checkpoint: every release, including those after the last checkpoint, whose results
+died with the process. They are paid for and remain so. A seeded run repeats them (the same noise on the same rows gives
+the same numbers), so that it ends where it would have ended, bit for bit. An unseeded run cannot, and skips them: it
+makes the remaining releases of its plan, and the budget holds. The ledger says which releases belong to this run,
+because each carries the run's name. The releases of an estimator after the training are resumed in the same way
 (:mod:`dpmac.training.post_training`).
 """
 
@@ -30,26 +30,26 @@ from dpmac.files import parts_of, sync
 from dpmac.kernels.streams import fresh_name
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.privacy import Ledger
-from dpmac.training.exclusive import alone_with
+from dpmac.training.exclusive import exclusive_access
 from dpmac.training.trees import packed, unpacked
 
 FORMAT = "dpmac-checkpoint-1"
 NAME = "checkpoint.safetensors"
 AFTER = "after.json"
-EVERY = 0.25  # seconds between two, where they take less than a hundredth of the time
-SELDOM = 2.0  # seconds, after which they may take a twentieth of it
-_LITTLE, _MUCH = 100.0, 20.0
+EVERY = 0.25  # seconds between checkpoints, if writing them takes less than 1 % of the time
+SELDOM = 2.0  # seconds after which writing may take 5 % of the time
+_AT_1_PERCENT, _AT_5_PERCENT = 100.0, 20.0  # the pause, in units of the writing time
 
 
 class Checkpoints:
-    """The checkpoint of one training, in a folder of its own; written anew every so many seconds, whole or not at all.
+    """The checkpoint of one training, in a folder of its own; rewritten atomically at intervals.
 
-    That is ``every`` seconds where it takes less than 1 % of the time, and otherwise as often as 1 % allows; but one
-    that takes long to write is written every SELDOM seconds all the same, as long as it takes less than 5 %. So a
-    process that is killed loses the steps of a quarter of a second where a checkpoint is written in 2.5 ms, those of
-    two seconds up to 0.1 s, and 20 times what it takes beyond.
+    The interval is ``every`` seconds if writing takes less than 1 % of the time, and otherwise as short as 1 % allows.
+    But a checkpoint that takes long to write is still written every SELDOM seconds, as long as that takes less than
+    5 %. So a process that is killed loses the steps of a quarter of a second if a checkpoint is written in 2.5 ms,
+    those of two seconds up to 0.1 s, and 20 times the writing time beyond.
 
-    ``keep`` leaves it there when the estimator is fitted; then call :meth:`clear` when the model is safe.
+    ``keep`` leaves the checkpoint in place when the estimator is fitted; call :meth:`clear` when the model is saved.
     """
 
     def __init__(self, folder: str | Path, every: float = EVERY, keep: bool = False) -> None:
@@ -67,14 +67,14 @@ class Checkpoints:
 
     @property
     def after(self) -> Path:
-        """Where what came of the releases after the training is written down."""
+        """The file with the results of releases after the training."""
         return self.folder / AFTER
 
     @contextmanager
-    def alone(self, ledger: Path | None = None) -> Iterator[None]:
-        """Inside, no other process trains with this checkpoint; one that would is refused before it spends.
+    def locked(self, ledger: Path | None = None) -> Iterator[None]:
+        """Lock this checkpoint: another process that trains with it gets an error before it spends anything.
 
-        So is a folder at the place of the ``ledger``, whose file the first release makes.
+        A folder at the path of the ``ledger``, whose file the first release creates, is rejected too.
         """
         folder = self.folder.resolve()
         if ledger is not None and ledger.resolve() in (folder, *folder.parents):
@@ -84,14 +84,14 @@ class Checkpoints:
         except OSError as error:
             fix = f"no folder can be made there ({error.strerror}): give the path of one, or of a new one"
             raise ArgumentError("checkpoint", str(self.folder), fix) from None
-        with alone_with(self.folder, "checkpoint"):
+        with exclusive_access(self.folder, "checkpoint"):
             try:
                 yield
             finally:
                 self._remove_if_empty()
 
     def read(self) -> dict[str, Any] | None:
-        """What was written last; None if there is nothing yet. A damaged file is a ValueError that names it."""
+        """The last checkpoint; None if there is none yet. A damaged file raises a ValueError that names it."""
         if not self.path.exists():
             return None
         header, tensors = read_tensors(self.path, FORMAT, "a dpmac checkpoint")
@@ -104,18 +104,22 @@ class Checkpoints:
     @property
     def run(self) -> str:
         """The name of this training in the ledger: that of the checkpoint, or a fresh one."""
-        if self._run is None:
-            saved = self.read()
-            self._run = fresh_name() if saved is None else str(saved["run"])
+        if self._run is not None:
+            return self._run
+        saved = self.read()
+        if saved is None:
+            self._run = fresh_name()
+        else:
+            self._run = str(saved["run"])
         return self._run
 
     def due(self) -> bool:
-        """Whether it is time for the next one."""
-        pause = max(self._every, min(_LITTLE * self._took, max(SELDOM, _MUCH * self._took)))
-        return not self._every or time.monotonic() - self._last >= pause  # 0: after every step, whatever it costs
+        """Whether it is time for the next checkpoint."""
+        pause = max(self._every, min(_AT_1_PERCENT * self._took, max(SELDOM, _AT_5_PERCENT * self._took)))
+        return not self._every or time.monotonic() - self._last >= pause  # 0: after every step, whatever the cost
 
     def write(self, state: Mapping[str, Any]) -> None:
-        """Put ``state`` in place of what was there; a crash on the way leaves what was there."""
+        """Replace the checkpoint by ``state`` atomically; a crash leaves the old one."""
         start = time.monotonic()
         self.folder.mkdir(parents=True, exist_ok=True)
         tensors: dict[str, Any] = {}
@@ -127,16 +131,18 @@ class Checkpoints:
 
     @classmethod
     def at(cls, where: Checkpoints | str | Path | None) -> Checkpoints | None:
-        """Those that are meant: given, or in a folder."""
-        return where if where is None or isinstance(where, Checkpoints) else cls(where)
+        """The given checkpoints, or those in a folder."""
+        if where is None or isinstance(where, Checkpoints):
+            return where
+        return cls(where)
 
     def finished(self) -> None:
-        """The model is fitted: remove the checkpoint, unless whoever made this will do so when the model is saved."""
+        """The model is fitted: remove the checkpoint, unless ``keep`` says that the caller will do so."""
         if not self._keep:
             self.clear()
 
     def clear(self) -> None:
-        """Remove the checkpoint, and the folder if nothing else is in it."""
+        """Remove the checkpoint, and the folder if it is then empty."""
         self._run = None
         for path in (self.path, self.after, *parts_of(self.path), *parts_of(self.after)):
             path.unlink(missing_ok=True)
@@ -147,10 +153,10 @@ class Checkpoints:
             self.folder.rmdir()
 
     def before(self, ledger: Ledger) -> Ledger:
-        """The ledger as the training found it when it began, to look at; all of it if there is no checkpoint.
+        """A read-only view of the ledger as it was when the training began; the whole ledger without a checkpoint.
 
-        The checkpoint knows two digests of the ledger's chain, of when it began and of when it was written: another
-        ledger, or an older copy of this one, is refused.
+        The checkpoint contains two digests of the ledger's chain, from the start of the training and from when it was
+        written. So another ledger, or an older copy of this one, is rejected.
         """
         saved = self.read()
         if saved is None:
@@ -167,7 +173,7 @@ class Checkpoints:
 
 
 def _digest(tree: Any, tensors: Mapping[str, Tensor]) -> str:
-    """Of all that a checkpoint holds: safetensors has no check sum of its own."""
+    """The digest of everything in a checkpoint: safetensors has no checksum of its own."""
     found = hashlib.sha256(json.dumps(tree, sort_keys=True).encode())
     for name in sorted(tensors):
         found.update(name.encode())

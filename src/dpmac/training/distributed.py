@@ -1,4 +1,4 @@
-"""Starting and ending the processes of one training: torch.distributed does the talking."""
+"""Start and end the processes of one training, which communicate through torch.distributed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ PATIENCE = 1800.0  # seconds that a process waits for a slow one
 
 @contextmanager
 def together(device: str = "cpu", patience: float = PATIENCE) -> Iterator[World]:
-    """The processes that ``torchrun`` has started, as one world; :data:`SINGLE_PROCESS` where there is only this one.
+    """The processes that ``torchrun`` has started, as one world; :data:`SINGLE_PROCESS` if there is only this one.
 
-    gloo talks between CPUs, NCCL between GPUs (each process takes the one of its local rank). A group that was started
+    CPUs communicate by gloo, GPUs by NCCL (each process takes the GPU of its local rank). A group that was started
     elsewhere is used, and left open. ``patience`` is how many seconds a process waits for the others before it gives
-    up; one that has died, or has left this context by an error, is noticed at once. The world ends with it.
+    up; a process that has died, or has left this context by an error, is detected at once. The world ends with the
+    context.
     """
     begun = distributed.is_available() and not distributed.is_initialized()
     if not distributed.is_available() or (begun and int(os.environ.get("WORLD_SIZE", 1)) < 2):
@@ -35,7 +36,10 @@ def together(device: str = "cpu", patience: float = PATIENCE) -> Iterator[World]
         torch.cuda.set_device(_local())
     wait = timedelta(seconds=patience)
     if begun:
-        distributed.init_process_group("nccl" if kind == "cuda" else "gloo", timeout=wait)
+        backend = "gloo"
+        if kind == "cuda":
+            backend = "nccl"
+        distributed.init_process_group(backend, timeout=wait)
     try:
         world = ProcessGroup(None, distributed.new_group(backend="gloo", timeout=wait))
         try:

@@ -1,8 +1,8 @@
-"""Training in several processes: what the others do where one leads (:mod:`dpmac.extensions.world`).
+"""Training in several processes: what processes other than the leader do (:mod:`dpmac.extensions.world`).
 
-Every process walks the same steps with its own rows and moves its own copy of the weights by what was released, which
-is the same everywhere. Only the leader keeps the ledger's file and writes checkpoints; the others keep the same books
-in memory, and read its checkpoint where a training goes on (so its folder must be one that all of them see).
+Every process makes the same steps with its own rows and updates its own copy of the weights with the released numbers,
+which are the same everywhere. Only the leader keeps the ledger's file and writes checkpoints; the others keep the same
+ledger in memory, and read the leader's checkpoint to resume a training (so all of them must see its folder).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dpmac.training.checkpoint import Checkpoints
 
 
 def agreed(world: World, said: Mapping[str, Any]) -> None:
-    """Raise in every process unless all say the same, and run the same code; it names the first that differs."""
+    """Raise in every process unless all agree and run the same code; the error names the first difference."""
     if world.size == 1:
         return
     for name, value in said.items():
@@ -37,7 +37,7 @@ def agreed(world: World, said: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """What two processes can compare: numbers of a tensor or an array by their digest, all else as it is written."""
+    """A value that processes can compare: tensors and arrays by their digest, everything else by its repr."""
     if isinstance(value, Tensor | np.ndarray):
         return f"{value.dtype} {tuple(value.shape)} {digest([torch.as_tensor(value)])}"
     if isinstance(value, FeatureMap):
@@ -50,9 +50,9 @@ def plain(value: Any) -> Any:
 
 
 def books(world: World, ledger: Ledger | str | Path | None, data_set: str = "") -> Ledger:
-    """The ledger that is meant, for the leader; for another process, one in memory that holds the same.
+    """The leader's ledger; in another process, one in memory with the same entries.
 
-    That is the one it was given, if it holds that already: models know the ledger that they come from.
+    That is the given one, if it has these entries already: models refer to the ledger that they come from.
     """
     if world.size == 1:
         return Ledger.at(ledger, data_set)
@@ -67,32 +67,37 @@ def books(world: World, ledger: Ledger | str | Path | None, data_set: str = "") 
 
 
 def checkpoints_for(world: World, where: Checkpoints | str | Path | None) -> Checkpoints | None:
-    """Those that are meant; for a process that does not lead, what the leader's hold now."""
+    """The leader's checkpoints; in another process, a copy of what they contain now."""
     found = Checkpoints.at(where)
     if found is None or world.size == 1:
         return found
     saved = world.everywhere(found.read)
     run = world.leaders(world.everywhere(lambda: found.run))
-    world.agree(f"the checkpoint in {found.folder}", None if saved is None else [saved["run"], saved["done"]])
-    return found if world.leads else Followed(found.folder, run, saved)
+    progress = None if saved is None else [saved["run"], saved["done"]]
+    world.agree(f"the checkpoint in {found.folder}", progress)
+    if world.leads:
+        return found
+    return LeaderCheckpoints(found.folder, run, saved)
 
 
-class Followed(Checkpoints):
-    """The leader's checkpoints as they were when the training began, to go on from; never written."""
+class LeaderCheckpoints(Checkpoints):
+    """The leader's checkpoints as they were when the training began, to resume from; never written."""
 
     def __init__(self, folder: str | Path, run: str, saved: dict[str, Any] | None) -> None:
         super().__init__(folder)
         self._run, self._saved = run, saved
 
     @contextmanager
-    def alone(self, ledger: Path | None = None) -> Iterator[None]:  # noqa: ARG002 - the leader looks
-        yield  # the leader sees to it
+    def locked(self, ledger: Path | None = None) -> Iterator[None]:  # noqa: ARG002 - the leader checks it
+        yield  # the leader holds the lock
 
     def read(self) -> dict[str, Any] | None:
         return self._saved
 
     def before(self, ledger: Ledger) -> Ledger:
-        return ledger if self._saved is None else ledger.until(int(self._saved["ledger"]))  # the leader compares chains
+        if self._saved is None:
+            return ledger
+        return ledger.until(int(self._saved["ledger"]))  # the leader compares chains
 
     def due(self) -> bool:
         return False
@@ -105,10 +110,12 @@ class Followed(Checkpoints):
 
 
 def checksum(tensors: Iterable[Tensor]) -> list[int]:
-    """The sum of each tensor's bits, as whole numbers: cheap, and asked after every step. Any one change shows in it;
-    that several cancel out is seen at the end, by :func:`digest`."""
+    """The sum of each tensor's bits, as integers: cheap, and compared after every step. It detects any single change;
+    changes that cancel each other are detected at the end, by :func:`digest`."""
     found = [_bits(tensor).sum(dtype=torch.int64) for tensor in tensors]
-    return [int(one) for one in torch.stack(found).tolist()] if found else []
+    if not found:
+        return []
+    return [int(one) for one in torch.stack(found).tolist()]
 
 
 def digest(tensors: Iterable[Tensor]) -> str:

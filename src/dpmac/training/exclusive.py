@@ -1,4 +1,4 @@
-"""One process at a time on a training: a second one that would go on with it is refused before it spends anything."""
+"""One process per training: a second one that tries to continue it gets an error before it spends anything."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dpmac.checks import ArgumentError
 
 
 @contextmanager
-def alone_with(folder: Path, name: str) -> Iterator[None]:
-    """Inside, no other process is in here with the same ``folder``; an :class:`ArgumentError` of ``name`` if one is.
+def exclusive_access(folder: Path, name: str) -> Iterator[None]:
+    """Lock ``folder`` against other processes; raises :class:`ArgumentError` for ``name`` if another one holds it.
 
-    The system lets go of the folder when the process ends, however it ends (and a process that was forked inside goes
-    on holding it until it ends, too). A system or a disk without such locks has none: the ledger, which notices every
-    other writer, then is all there is.
+    The system releases the lock when the process ends, however it ends (a process that was forked inside holds it until
+    it ends, too). On a system or a disk without such locks there is none: only the ledger, which detects every other
+    writer, protects then.
     """
     try:
         import fcntl

@@ -1,4 +1,4 @@
-"""Ctrl-C between steps: a training that keeps checkpoints ends a step and writes it down before it stops."""
+"""Ctrl-C between steps: a training with checkpoints finishes its step and saves it before it stops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass
 class HeldBack:
-    """An interruption that waits; ``came`` says whether there is one."""
+    """A deferred interruption; ``came`` says whether there is one."""
 
     _handler: Callable[[int, FrameType | None], Any]
     _waiting: list[tuple[int, FrameType | None]] = field(default_factory=list)
@@ -23,21 +23,21 @@ class HeldBack:
         return bool(self._waiting)
 
     def receive(self, number: int, frame: FrameType | None) -> None:
-        """Hold the first back; whoever asks a second time is not kept waiting."""
+        """Defer the first interruption, but not a second one."""
         self._waiting.append((number, frame))
         if len(self._waiting) > 1:
             self._handler(number, frame)
 
     def let_through(self) -> None:
-        """Hand what came to whom it was meant for, which raises KeyboardInterrupt as a rule."""
+        """Pass a deferred interruption to the original handler, which usually raises KeyboardInterrupt."""
         if self._waiting:
             self._handler(*self._waiting.pop())
 
 
 @contextmanager
 def held_back() -> Iterator[HeldBack]:
-    """Inside, SIGINT waits until it is let through; at the end it is, whatever happened. Only Python's main thread gets
-    signals, so in any other there is nothing to hold back."""
+    """Defer SIGINT until it is let through, at the latest at the end of the block. Only Python's main thread gets
+    signals, so in any other thread there is nothing to defer."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield HeldBack(lambda *_: None)
@@ -47,6 +47,6 @@ def held_back() -> Iterator[HeldBack]:
     try:
         yield held
     finally:
-        if signal.getsignal(signal.SIGINT) == held.receive:  # whom it was let through to may have set another
+        if signal.getsignal(signal.SIGINT) == held.receive:  # the original handler may have installed another one
             signal.signal(signal.SIGINT, before)
     held.let_through()

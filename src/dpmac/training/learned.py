@@ -1,4 +1,4 @@
-"""The paper's Algorithm 2, end to end: pre-train, release a histogram of norms, train with the thresholds it gives."""
+"""The paper's Algorithm 2, end to end: pre-train, release a histogram of norms, train with its thresholds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpmac.training.trainer import Trainer
 
 
 def costs_before(pretraining: Plan, histogram: NormHistogram) -> tuple[Mechanism, ...]:
-    """What Algorithm 2 releases before its last training: give it to ``Plan.for_budget(before=...)``."""
+    """The releases of Algorithm 2 before its last training, for ``Plan.for_budget(before=...)``."""
     return merged((*pretraining.mechanisms(), histogram.mechanism()))
 
 
@@ -30,11 +30,11 @@ def fit_with_learned_thresholds(
     y: Tensor | None = None,
     ledger: Ledger | None = None,
 ) -> Run:
-    """Algorithm 2: all three parts in one ledger, all three paid from one budget.
+    """Algorithm 2: all three parts use one ledger and one budget.
 
     ``trainer.plan`` must list the first two parts in ``before`` (see :func:`costs_before`); ``trainer.bound`` is used
-    in the pre-training, and its thresholds are then replaced by the learned ones. The three parts draw from sources of
-    their own: noise is never used twice, not even by a seeded run.
+    in the pre-training, and its thresholds are then replaced by the learned ones. The three parts have separate
+    noise sources: noise is never used twice, not even by a seeded run.
     """
     if not isinstance(trainer.network, Network):
         raise ArgumentError("network", type(trainer.network).__name__, "Algorithm 2 trains dpmac networks: use one")

@@ -1,8 +1,8 @@
-"""An objective: what a training asks the rows, and what it learns from the answer.
+"""Objectives that can be trained: queried repeatedly, evaluated between steps, and resumed after a crash.
 
-The trainer, its checkpoints, several processes and audits know nothing more of a model. A stack of layers under MAC
-(:class:`StepObjective` with a :class:`~dpmac.training.step.Step`) is one objective; DP-SGD is the same with another
-expansion; any torch module is one with a :class:`~dpmac.modules.step.ModuleStep`.
+The trainer, its checkpoints, several processes and audits know nothing else about a model. A stack of layers trained by
+MAC (:class:`StepObjective` with a :class:`~dpmac.training.step.Step`) is one such objective; DP-SGD is the same with
+another expansion; any torch module is one with a :class:`~dpmac.modules.step.ModuleStep`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,17 @@ from torch import Tensor, nn
 
 from dpmac.mac.polynomial import Polynomial
 from dpmac.mac.wsteps.base import WeightUpdater
+from dpmac.methods.objective import Objective
 from dpmac.modules.step import TrainedModule
 from dpmac.privacy import Answer, Bound, Query
 
 
-class Objective(Protocol):
-    """``query`` gives what is asked of the rows now; ``apply`` learns from the noisy answer, which is post-processing.
-
-    Between the two nothing may change. What ``query`` promises is measured by the release; that it treats every row by
-    itself is the objective's own duty (:mod:`dpmac.extensions.row_independence` tries it on made-up rows).
-    """
-
-    def query(self) -> Query: ...
-
-    def apply(self, answer: Answer) -> None: ...
+class TrainingObjective(Objective, Protocol):
+    """An objective that a :class:`~dpmac.training.Trainer` can drive step by step."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision in which the answer is wanted."""
+        """The precision of the answer."""
 
     @property
     def lr(self) -> float:
@@ -41,19 +34,19 @@ class Objective(Protocol):
 
     @property
     def model(self) -> nn.Module:
-        """The model to judge and to keep."""
+        """The model to evaluate and to keep."""
 
     def released_norms(self) -> list[float]:
-        """The lengths of what was released last, layer by layer, for the history."""
+        """The norms of the last release, layer by layer, for the history."""
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next step depends on, in plain values and tensors."""
+        """Everything that the next step depends on, as plain values and tensors."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from where :meth:`state` was taken."""
 
     def skip(self, steps: int) -> None:
-        """Leave out ``steps`` steps, whose answers were lost."""
+        """Skip ``steps`` steps, whose answers were lost."""
 
 
 class AnyStep(Protocol):
@@ -73,7 +66,7 @@ class AnyStep(Protocol):
 class StepObjective:
     """A step (of a stack of layers, or of any module) and the W-step on its answer.
 
-    A bound that learns is replaced by what it has learned after every answer.
+    A bound that learns is replaced by the learned one after every answer.
     """
 
     def __init__(self, step: AnyStep, updater: WeightUpdater) -> None:
@@ -121,7 +114,7 @@ class StepObjective:
             self._step = replace(self._step, bound=bound)  # type: ignore[type-var]
 
     def _learned(self) -> Any:
-        """The thresholds that the bound has learned; None if it is as it was."""
+        """The thresholds that the bound has learned; None if it is unchanged."""
         bound = self._step.bound
         if bound is self._first:
             return None

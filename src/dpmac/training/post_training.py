@@ -1,10 +1,10 @@
-"""What an estimator releases when its training is done (a calibration, residuals), and how that survives a crash.
+"""The releases of an estimator after its training (a calibration, residuals), and how they survive a crash.
 
-It is part of the plan and of the budget, and made under the name of the run. After every such release what came of it
-is written beside the checkpoint, ``after.json``: a few numbers, all of them released. If the process dies, a *seeded*
-run makes these releases again, all of them, and nothing is written twice. An *unseeded* one goes on from the last
-numbers that were written down; a release whose result died with the process is paid for, and left out. So the ledger
-ends with the releases of the plan, never more and never fewer than were made.
+They are part of the plan and of the budget, and recorded under the name of the run. After every such release its
+result is written next to the checkpoint, to ``after.json``: a few released numbers. If the process dies, a *seeded* run
+repeats all of these releases, and none is recorded twice. An *unseeded* run continues from the last numbers that were
+written; a release whose result died with the process is paid for, and skipped. So the ledger ends with the releases of
+the plan, never more and never fewer than were made.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ FORMAT = "dpmac-after-1"
 
 @dataclass(frozen=True)
 class PostTraining:
-    """Releases after a training: ``made`` of them are in the ledger, and ``kept`` are the numbers that ``known`` of
-    those have left; None where nothing was written down."""
+    """Releases after a training: ``made`` of them are in the ledger, and ``kept`` are the numbers that resulted from
+    ``known`` of those; None if nothing was written."""
 
     ledger: Ledger  # to release into
     run: str = ""
@@ -41,17 +41,17 @@ class PostTraining:
     def of(
         cls, ledger: Ledger, checkpoints: Checkpoints | None, steps: int, *, seeded: bool, world: World = SINGLE_PROCESS
     ) -> PostTraining:
-        """Where a run stands whose training of ``steps`` steps is done; in every process as the leader has it."""
+        """The state of a run whose training of ``steps`` steps is done; the leader's state in every process."""
         if checkpoints is None:
             return cls(ledger)
         found = world.everywhere(lambda: cls._found(ledger, checkpoints, steps, seeded) if world.leads else None)
-        said = world.leaders(None if found is None else [found.made, found.known, found.kept])
         if found is not None:
+            world.leaders([found.made, found.known, found.kept])
             return found
-        made, known, kept = said
-        replayed = seeded and any(entry.label != STEP for entry in ledger.entries if entry.run == checkpoints.run)
-        book = ledger.replaying(checkpoints.run, steps) if replayed else ledger
-        return cls(book, checkpoints.run, made, known, None if kept is None else tuple(kept))
+        made, known, kept = world.leaders(None)
+        if seeded and any(entry.label != STEP for entry in ledger.entries if entry.run == checkpoints.run):
+            ledger = ledger.replaying(checkpoints.run, steps)
+        return cls(ledger, checkpoints.run, made, known, None if kept is None else tuple(kept))
 
     @classmethod
     def _found(cls, ledger: Ledger, checkpoints: Checkpoints, steps: int, seeded: bool) -> PostTraining:
@@ -60,18 +60,18 @@ class PostTraining:
         if made and seeded:
             return cls(ledger.replaying(run, steps), run)
         saved = checkpoints.read()
-        if saved is None or saved["done"] != steps:  # a full disk: these weights would not come back
+        if saved is None or saved["done"] != steps:  # the disk was full: these weights cannot be restored
             return cls(ledger, run, made)
         known, kept = _read(checkpoints, run)
         return cls(ledger, run, made, min(known, made), kept, checkpoints)
 
     @property
     def lost(self) -> int:
-        """Releases whose results died with a process."""
+        """The number of releases whose results died with a process."""
         return self.made - self.known
 
     def keep(self, made: int, numbers: Sequence[float]) -> None:
-        """Write down what came of the first ``made`` releases. If that fails (a full disk), the fit goes on."""
+        """Write the results of the first ``made`` releases. If that fails (a full disk), the fit continues."""
         if self._checkpoints is None:
             return
         path = self._checkpoints.after
@@ -85,7 +85,7 @@ class PostTraining:
 
 
 def _read(checkpoints: Checkpoints, run: str) -> tuple[int, tuple[float, ...] | None]:
-    """What was written down last, of this run; a damaged file is a ValueError that names it."""
+    """What this run wrote last; a damaged file raises a ValueError that names it."""
     path = checkpoints.after
     if not path.exists():
         return 0, None
@@ -93,6 +93,6 @@ def _read(checkpoints: Checkpoints, run: str) -> tuple[int, tuple[float, ...] | 
         found = read_json(path)
         if set(found) != {"format", "run", "made", "numbers"} or found["format"] != FORMAT:
             raise ValueError("its keys are not those of its format")
-        if found["run"] != run:  # of an earlier fit, which was killed when it tidied up
+        if found["run"] != run:  # from an earlier fit, which was killed before it removed the file
             return 0, None
         return int(found["made"]), tuple(float(number) for number in found["numbers"])

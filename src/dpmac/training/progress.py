@@ -17,9 +17,9 @@ _PATIENCE = 0.5  # seconds before a bar is shown
 def progress_bar(
     what: str, show: bool | Literal["auto"] = "auto", unit: str = "steps", patience: float | None = None
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """Gives a callback (steps done, steps in all) that draws on standard error, or None if there is nothing to draw.
+    """Yields a callback (steps done, total steps) that draws on standard error, or None if nothing is to be drawn.
 
-    ``"auto"`` draws only on a terminal. It says how many of ``unit`` are done, and how many a second.
+    ``"auto"`` draws only on a terminal. The bar shows how many of ``unit`` are done, and how many per second.
     """
     if show not in (True, False, "auto"):
         raise ArgumentError("progress", show, "choose True, False or 'auto'")
@@ -40,7 +40,9 @@ def progress_bar(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), many, quick)
     bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
     task = bar.add_task(what, total=None, speed="")
-    started, patient = time.monotonic(), _PATIENCE if patience is None else patience
+    if patience is None:
+        patience = _PATIENCE
+    started, patient = time.monotonic(), patience
     running = False
 
     def on_step(done: int, total: int) -> None:

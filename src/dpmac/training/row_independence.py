@@ -1,4 +1,4 @@
-"""Before a training touches a row: does every piece of it treat rows by themselves?
+"""Before a training accesses a row: check that every piece of it treats rows separately.
 
 See :mod:`dpmac.extensions.row_independence`.
 """
@@ -15,16 +15,17 @@ from dpmac.nets.network import Stage
 from dpmac.privacy import PrivateRows
 from dpmac.training.step import Step, inputs_of, ours
 
-MOST = 1000  # kinds of steps that are remembered
+MAX_CACHED = 1000  # kinds of steps that are cached
 _PASSED: set[tuple[Any, ...]] = set()
 Suspect = tuple[str, Any, Callable[..., Any], list[Trial]]
 
 
 def check_step(step: Step, table: PrivateRows) -> None:
-    """Raise :class:`ArgumentError` if rows have a say in each other's parts; it names the piece that is to blame.
+    """Raise :class:`ArgumentError` if rows affect each other's parts; the error names the piece that is responsible.
 
-    Made-up rows of the table's shapes go through the whole step a few times; steps of our own pieces alone, once for
-    each kind. Only if something is wrong are the pieces tried one by one, in the order of the way.
+    Synthetic rows of the table's shapes go through the whole step a few times; for steps that consist only of our own
+    pieces, once for each kind. Only if something is wrong are the pieces checked one by one, in the order of the data
+    flow.
     """
     blank = table.blank(ROWS)
     kind = _kind(step, blank)
@@ -34,7 +35,8 @@ def check_step(step: Step, table: PrivateRows) -> None:
     made = trials(blank, classes)
     fault = fault_of(step.bounded, made)
     if fault is None:
-        _PASSED.update({kind} if kind is not None and len(_PASSED) < MOST else ())
+        if kind is not None and len(_PASSED) < MAX_CACHED:
+            _PASSED.add(kind)
         return
     for name, piece, function, some in _suspects(step, made, classes):
         found = fault_of(function, some)
@@ -44,7 +46,7 @@ def check_step(step: Step, table: PrivateRows) -> None:
 
 
 def _kind(step: Step, blank: tuple[Tensor, ...]) -> tuple[Any, ...] | None:
-    """What steps that compute alike have in common, where all pieces are ours; None if any is not."""
+    """A key for steps that compute the same, if all pieces are ours; None if any is not."""
     pieces = (step.network, step.loss, step.zstep, step.expansion, step.bound, step.feature_map)
     if not all(map(ours, pieces)):
         return None
@@ -61,7 +63,7 @@ def _kind(step: Step, blank: tuple[Tensor, ...]) -> tuple[Any, ...] | None:
 
 
 def _suspects(step: Step, made: list[Trial], classes: bool) -> Iterator[Suspect]:
-    """Every piece by its name in a Trainer, with what it does to rows."""
+    """Every piece under its name in a Trainer, with what it computes from rows."""
     network, loss = step.network, step.loss
     if step.feature_map is not None:
         yield "feature_map", step.feature_map, lambda x, *_: _inputs(step, x), made
@@ -84,9 +86,13 @@ def _derivatives(stage: Stage, u: Tensor, slopes: Tensor) -> list[Tensor]:
 
 
 def _inputs(step: Step, x: Tensor) -> Tensor:
-    return x.to(step.network.dtype) if step.feature_map is None else inputs_of(step.feature_map, step.network, x)
+    if step.feature_map is None:
+        return x.to(step.network.dtype)
+    return inputs_of(step.feature_map, step.network, x)
 
 
 def _targets(step: Step, rows: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     inputs = _inputs(step, rows[0])
-    return inputs, rows[1].to(step.network.dtype) if len(rows) > 1 else inputs
+    if len(rows) == 1:
+        return inputs, inputs
+    return inputs, rows[1].to(step.network.dtype)

@@ -1,4 +1,4 @@
-"""Checks on rows, made before anything is spent."""
+"""Checks of the rows, before anything is spent."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def private_rows(
     feature_map: FeatureMap | None,
     world: World = SINGLE_PROCESS,
 ) -> PrivateRows:
-    """``x`` and ``y`` as a private table that the model can train on; raises :class:`ArgumentError` for what is not.
+    """``x`` and ``y`` as a private table that the model can train on; raises :class:`ArgumentError` otherwise.
 
-    ``x`` may be a table already, with targets or (for an autoencoder) without; its values are then taken on trust, and
+    ``x`` may be a table already, with targets or (for an autoencoder) without; its values are then not checked, and
     rows that are not finite will contribute nothing.
     """
     if isinstance(x, PrivateRows):
@@ -34,19 +34,19 @@ def private_rows(
         shapes = x.shapes
         table = x
     else:
-        columns = [x] if y is None else [x, y]
+        columns = [column for column in (x, y) if column is not None]
         world.everywhere(lambda: _check(x, y, network, loss, feature_map))
         shapes = [tuple(column.shape[1:]) for column in columns]
         table = PrivateRows(*columns, world=world)
-    inputs = shapes[0] if feature_map is None else feature_map.shape_after(shapes[0])
+    inputs, what = shapes[0], f"shape {(table.n, *shapes[0])}"
+    if feature_map is not None:
+        inputs = feature_map.shape_after(shapes[0])
+        what = f"inputs of shape {inputs} from the feature map"
     if inputs != network.input_shape:
-        what = (
-            f"shape {(table.n, *shapes[0])}"
-            if feature_map is None
-            else f"inputs of shape {inputs} from the feature map"
-        )
         raise ArgumentError("x", what, f"the network needs shape {_needed(network.input_shape)}")
-    targets = shapes[1] if len(shapes) > 1 else inputs
+    targets = inputs  # of an autoencoder
+    if len(shapes) > 1:
+        targets = shapes[1]
     if targets != network.output_shape:
         fix = f"the network needs shape {_needed(network.output_shape)}"
         if len(shapes) == 1:

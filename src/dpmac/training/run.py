@@ -26,7 +26,7 @@ from dpmac.training.step import inputs_of
 
 @dataclass(frozen=True)
 class Record:
-    """One epoch of the history. All of it is public: released slopes, and metrics on data the user called public."""
+    """One epoch of the history. All of it is public: released slopes, and metrics on data the user calls public."""
 
     step: int
     epoch: float
@@ -35,10 +35,12 @@ class Record:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """For JSON, which has no word for a number that is not finite: such ones are texts."""
+        """For JSON, which cannot represent numbers that are not finite: these become strings."""
 
         def number(value: float) -> float | str:
-            return float(value) if math.isfinite(value) else str(float(value))
+            if not math.isfinite(value):
+                return str(float(value))
+            return float(value)
 
         norms = [number(norm) for norm in self.released_norms]
         return {**asdict(self), "released_norms": norms, "metrics": {k: number(v) for k, v in self.metrics.items()}}
@@ -58,16 +60,17 @@ class Run:
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
-        """The network's outputs for raw rows like those that ``fit`` took: feature map first. In double precision, so
-        that a row's answer does not depend on the rows beside it. Of a module that is no Network: what it gives for
-        ``x``."""
+        """The network's outputs for raw rows like those given to ``fit``, feature map included. In double precision, so
+        that a row's output does not depend on the other rows. Of a module that is no Network: what it gives for ``x``.
+        """
         if not isinstance(self.model, Network):
             found: Tensor = self.model(x.to(device_of(self.model)))
             return found
         exact = self.model.plain().double()
-        rows = x.to(self.model.device)
-        inputs = rows.double() if self.feature_map is None else inputs_of(self.feature_map, self.model, rows).double()
-        result: Tensor = exact(inputs)
+        inputs = x.to(self.model.device)
+        if self.feature_map is not None:
+            inputs = inputs_of(self.feature_map, self.model, inputs)
+        result: Tensor = exact(inputs.double())
         return result
 
     def statement(self) -> Statement:
@@ -98,7 +101,7 @@ class Run:
 
 
 def new_folder(parent: str | Path, name: str) -> Path:
-    """A path under ``parent`` that does not exist yet: the name, the time, and a count if that is taken."""
+    """A path under ``parent`` that does not exist yet: the name, the time, and a count if necessary."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     first = Path(parent) / f"{name}-{stamp}"
     for count in itertools.count(2):

@@ -1,4 +1,4 @@
-"""The samples of a training, one after the other; of rows that are not in memory the next one is read ahead."""
+"""The samples of a training, one after the other; for rows that are not in memory, the next one is prefetched."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from dpmac.randomness import SeededNoise
 
 
 class Samples:
-    """Fresh Poisson samples of ``table``, each handed out once.
+    """Fresh Poisson samples of ``table``, each returned once.
 
-    Rows of a store are drawn and fetched in the background while the sample before them is at work: the draws are those
-    that would have been made later, in the same order. A seeded sampler's state is that of the first sample which was
-    not handed out yet, so a checkpoint knows nothing of what was only read ahead.
+    Rows of a store are drawn and fetched in the background while the previous sample is processed: the draws are the
+    same as without prefetching, in the same order. The state of a seeded sampler is that before the first sample that
+    was not returned yet, so a checkpoint contains nothing of what was only prefetched.
     """
 
     def __init__(self, table: PrivateRows, sampler: PoissonSampler) -> None:
         self._table, self._sampler = table, sampler
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="dpmac-samples") if table.stored else None
+        self._pool: ThreadPoolExecutor | None = None
+        if table.stored:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="dpmac-samples")
         self._coming: Future[Batch] | None = None
-        self._state: list[dict[str, Any]] = []  # of the sampler, before it drew what is coming
+        self._state: list[dict[str, Any]] = []  # of the sampler, before it drew the prefetched sample
 
     def take(self, more: bool) -> Batch:
-        """The next sample; ``more`` will be asked for."""
+        """The next sample; ``more`` says whether another one will be needed."""
         batch = self._table.sample(self._sampler) if self._coming is None else self._coming.result()
         self._coming = None
         if more and self._pool is not None:
@@ -35,21 +37,25 @@ class Samples:
         return batch
 
     def state(self) -> list[dict[str, Any]]:
-        """How far a seeded sampler's draws have come, in a list of one; nothing of another's."""
-        return self._drawn() if self._coming is None else self._state
+        """The state of a seeded sampler in a list of one; an empty list otherwise."""
+        if self._coming is None:
+            return self._drawn()
+        return self._state
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from where :meth:`state` was taken; before the first sample is."""
+        """Continue from where :meth:`state` was taken; only before the first sample."""
         source = self._sampler.source
         assert isinstance(source, SeededNoise)
         assert self._coming is None
         source.restore(state)
 
     def close(self) -> None:
-        """Forget what was read ahead."""
+        """Discard what was prefetched."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
     def _drawn(self) -> list[dict[str, Any]]:
         source = self._sampler.source
-        return [source.state()] if isinstance(source, SeededNoise) else []
+        if not isinstance(source, SeededNoise):
+            return []
+        return [source.state()]

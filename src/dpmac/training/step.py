@@ -1,4 +1,4 @@
-"""One training step as a query: the whole way of a row to the door."""
+"""One training step as a query: everything that happens to a row before the release."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _PLAIN = (bool, int, float, str, type(None), Tensor)
 class Step:
     """rows -> feature map -> coordinates (Z-step) -> expansion -> bound, for the network as it is now.
 
-    ``feature_map`` is None where the rows have been through it already. A table without targets asks the network to
-    give back its own inputs.
+    ``feature_map`` is None if the rows are already mapped. For a table without targets, the network learns to reproduce
+    its own inputs.
     """
 
     network: Network
@@ -35,61 +35,70 @@ class Step:
     expansion: Expansion
     bound: Bound
     feature_map: FeatureMap | None = None
-    _asked: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)  # the last, or none
+    _last_query: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)  # one or none
 
     def unbounded(self, x: Tensor, *targets: Tensor) -> list[Part]:
-        """Each row's parts before the bound; row n depends on row n alone."""
-        inputs = x.to(self.network.dtype) if self.feature_map is None else inputs_of(self.feature_map, self.network, x)
-        y = targets[0].to(self.network.dtype) if targets else inputs
+        """Each row's parts before the bound; those of row n depend on row n only."""
+        inputs = x
+        if self.feature_map is not None:
+            inputs = self.feature_map(x)
+        inputs = inputs.to(self.network.dtype)
+        y = inputs
+        if targets:
+            y = targets[0].to(self.network.dtype)
         coordinates = self.zstep.solve(self.network, self.loss, inputs, y)
         return self.expansion.parts(self.network, self.loss, coordinates)
 
     def bounded(self, *rows: Tensor) -> list[Part]:
-        """Each row's parts, bounded: what a query gives."""
+        """Each row's parts after the bound, as in the query."""
         return self.bound.apply(self.unbounded(*rows))
 
     @property
-    def slopes_alone(self) -> bool:
-        """Whether all that is asked for are slopes, for an optimiser in the network's own precision."""
+    def only_slopes(self) -> bool:
+        """Whether the query consists of slopes only, for an optimiser in the network's own precision."""
         return type(self.expansion) in (FirstOrder, Gradients)
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision in which the answer is wanted."""
-        return self.network.dtype if self.slopes_alone else torch.float64
+        """The precision of the answer."""
+        if self.only_slopes:
+            return self.network.dtype
+        return torch.float64
 
     def query(self) -> Query:
-        """What a training step asks: the same query as before, as long as the scales are the same."""
-        if self._asked and self._asked[0].reads is not None and self.slopes_alone:
-            return self._asked[0]  # of our own bounds, frozen as they are, and shapes, which stay
+        """The query of a training step: the same object as before, as long as the scales are the same."""
+        if self._last_query and self._last_query[0].reads is not None and self.only_slopes:
+            return self._last_query[0]  # our own bounds are frozen, and shapes do not change
         promised = self.bound.promise(self.expansion.partitions(self.network, self.loss))
-        if not self._asked or self._asked[0].partitions != promised:
-            self._asked[:] = [Query(STEP, promised, self.bounded, self._reads())]
-        return self._asked[0]
+        if not self._last_query or self._last_query[0].partitions != promised:
+            self._last_query[:] = [Query(STEP, promised, self.bounded, self._reads())]
+        return self._last_query[0]
 
     def _reads(self) -> tuple[Tensor, ...] | None:
-        """Weights and buffers, if all pieces are ours; somebody's own may change a number in Python as it likes."""
+        """Weights and buffers, if all pieces are ours; other code might change a number in Python between calls."""
         if not all(map(ours, (self.network, self.loss, self.zstep, self.expansion, self.bound, self.feature_map))):
             return None
-        modules = [self.network, *([self.feature_map] if isinstance(self.feature_map, nn.Module) else [])]
+        modules = [module for module in (self.network, self.feature_map) if isinstance(module, nn.Module)]
         return tuple(tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
 
     def polynomials(self, answer: Mapping[str, Tensor]) -> list[Polynomial]:
-        """What the answer means, layer by layer."""
+        """The answer as polynomials, layer by layer."""
         return self.expansion.polynomials(self.network, self.loss, answer)
 
 
 def ours(piece: Any) -> bool:
-    """Whether a piece, and all that it is made of, is code of this package or of torch."""
+    """Whether a piece, and everything in it, is code of this package or of torch."""
     if isinstance(piece, _PLAIN):
         return True
     if isinstance(piece, Activation):
-        return piece == ACTIVATIONS.get(piece.name)  # by value: a trainer's network is a copy
+        return piece == ACTIVATIONS.get(piece.name)  # by value, because a trainer's network is a copy
     if isinstance(piece, tuple | list):
         return all(map(ours, piece))
     if isinstance(piece, Mapping):
         return all(map(ours, piece.values()))
-    home = piece if isinstance(piece, type) else type(piece)
+    home = type(piece)
+    if isinstance(piece, type):
+        home = piece
     if home.__module__.partition(".")[0] not in ("dpmac", "torch"):
         return False
     if isinstance(piece, type):
@@ -102,7 +111,7 @@ def ours(piece: Any) -> bool:
 
 
 def _hooked(module: nn.Module) -> bool:
-    """Whether somebody's own code runs with the module's: a hook, or a method of its class that was put in place of."""
+    """Whether other code runs with the module's: a hook, or a method that was replaced on the instance."""
     hooks = [value for name, value in vars(module).items() if name.endswith("_hooks") and name.startswith("_")]
     replaced = [name for name, value in vars(module).items() if callable(value) and hasattr(type(module), name)]
     return any(hooks) or bool(replaced) or any(_EVERYWHERE)

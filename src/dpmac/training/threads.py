@@ -1,8 +1,8 @@
-"""How many threads a fit takes: torch's own choice is every core, whoever else is busy on them.
+"""The number of threads of a fit: by default torch uses every core, even if other programs are busy on them.
 
-Two threads that wait for each other at every small product are quick on idle cores and can be ten times as slow as one
-when another program holds one of them. So a fit takes one thread where a step is small, and otherwise as many as there
-are cores without work by the system's own count.
+Two threads that synchronise after every small product are fast on idle cores, and can be ten times slower than one
+thread if another program uses one of the cores. So a fit takes one thread if a step is small, and otherwise as many as
+there are idle cores according to the system's load.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import torch
 
 from dpmac.checks import integer
 
-MOST = 1024  # threads: a system that cannot make as many as it is asked for ends the process
-SMALL = 4e8  # floating-point operations of a step below which a second thread gains a tenth at best
+MOST = 1024  # threads: if a system cannot start as many as requested, the process dies
+SMALL = 4e8  # floating-point operations of a step below which a second thread gains at most a tenth
 
 
 def threads_for(work: float) -> int:
-    """Threads for steps of ``work`` floating-point operations: never more than torch is set to."""
+    """The number of threads for steps of ``work`` floating-point operations, at most torch's setting."""
     if work < SMALL:
         return 1
     return max(1, min(torch.get_num_threads(), _cores() - round(_busy())))
 
 
 def step_work(sizes: tuple[int, ...], rows: float) -> float:
-    """About what a step of a dense network of these sizes costs: three products for each layer."""
+    """The approximate cost of a step of a dense network of these sizes: three products for each layer."""
     return 6.0 * rows * sum(a * b for a, b in pairwise(sizes))
 
 
 @contextmanager
 def using(threads: int) -> Iterator[None]:
-    """torch at so many threads, and as it was afterwards."""
+    """Set the number of torch's threads, and restore it afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(integer("threads", threads, f"give a number of threads, 1 to {MOST}, or None", high=MOST))
     try:
@@ -44,13 +44,15 @@ def using(threads: int) -> Iterator[None]:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    if affinity is None:
+        return os.cpu_count() or 1
+    return len(affinity(0))
 
 
 def _busy() -> float:
-    """How many programs were running in the last minute, on average; 0 where the system does not say."""
+    """The average number of running programs in the last minute; 0 if the system does not provide it."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""The trainer: takes mini-batches through an objective and the release, and does nothing else.
+"""The trainer: passes mini-batches through an objective and the release, and does nothing else.
 
 rows -> sampler -> feature map -> coordinates (Z-step) -> expansion -> bound -> RELEASE -> weights (W-step) -> model
 """
@@ -31,14 +31,14 @@ from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.distributed_sync import agreed, books, checkpoints_for, checksum, digest
 from dpmac.training.interruptions import held_back
-from dpmac.training.objective import Objective
+from dpmac.training.objective import TrainingObjective
 from dpmac.training.run import Record, Run
 from dpmac.training.samples import Samples
 from dpmac.training.setup import Rows, described, setup_for, table_for
 from dpmac.training.training_state import TrainingState, handing_over
 
 Evaluate = Callable[[Any], Mapping[str, float]]  # of the model
-OnStep = Callable[[int, int], None]  # steps done, steps in all
+OnStep = Callable[[int, int], None]  # steps done, total steps
 
 
 @with_old_arguments(front="feature_map")
@@ -46,21 +46,21 @@ OnStep = Callable[[int, int], None]  # steps done, steps in all
 class Trainer:
     """Trains a copy of ``network`` under ``plan``; every private number leaves through :func:`release`.
 
-    ``network`` itself is never changed, so each :meth:`fit` starts from the same public weights and its ledger is the
-    whole truth about the model it returns. A network, a feature map or a threshold that private rows have shaped
-    already is refused, unless the ledger of that shaping comes along (``plan.before`` and ``ledger``); if those were
-    rows of other people, say so: ``network.as_public(why)``. (See :mod:`dpmac.extensions.provenance`.)
+    ``network`` itself is never changed, so each :meth:`fit` starts from the same public weights, and its ledger covers
+    everything about the model it returns. A network, a feature map or a threshold that was computed from private rows
+    is rejected, unless the ledger of those releases is given (``plan.before`` and ``ledger``); if those were rows of
+    other people, declare it: ``network.as_public(why)``. (See :mod:`dpmac.extensions.provenance`.)
 
     ``feature_map`` is the public map from raw rows to the network's inputs; it belongs to the model and is applied
     inside the release. ``zstep``, ``expansion``, ``bound`` and ``wstep`` are small objects chosen by value. ``source``
-    gives all randomness (operating-system entropy unless a seeded one is given). ``micro_batch`` bounds memory and
-    changes nothing beyond rounding. ``evaluate`` is called after each epoch and its figures go into the history (and
-    once before the first step, to see that it works): give it public data only, since metrics on private rows are not
-    covered by the guarantee. ``on_step`` sees the step count, for a progress bar. ``notes`` are added to what the run's
-    statement says it does not cover.
+    provides all randomness (operating-system entropy unless a seeded one is given). ``micro_batch`` bounds memory and
+    changes nothing beyond rounding. ``evaluate`` is called after each epoch, and its metrics go into the history (and
+    once before the first step, to check that it works): use public data only, since metrics on private rows are not
+    covered by the guarantee. ``on_step`` gets the step count, for a progress bar. ``notes`` are added to the list of
+    what the run's statement does not cover.
 
     With a ``world`` of several processes (:func:`dpmac.training.together`) each of them calls :meth:`fit` with its own
-    part of the rows and the same of everything else; the plan is for all rows. Initial weights are the leader's.
+    part of the rows, and otherwise the same arguments; the plan is for all rows. Initial weights are the leader's.
     """
 
     network: nn.Module
@@ -81,7 +81,7 @@ class Trainer:
 
     @classmethod
     def dp_sgd(cls, network: nn.Module, loss: Any, plan: Plan, bound: Bound, **more: Any) -> Trainer:
-        """A trainer that does DP-SGD: ``bound`` is ``JointClip(Theta)`` for flat clipping, ``PerLayerClip`` for layers.
+        """A DP-SGD trainer: ``bound`` is ``JointClip(Theta)`` for flat clipping, ``PerLayerClip`` for layers.
 
         ``network`` may be any torch module; ``loss`` is then a function of its outputs and the targets that gives one
         number a row, such as ``partial(F.cross_entropy, reduction="none")``. (See docs/modules.md.)
@@ -99,32 +99,32 @@ class Trainer:
     ) -> Run:
         """Train on raw rows ``x`` (n, ...) and targets ``y`` (n, outputs) and return the run: model, ledger, plan.
 
-        Without ``y`` the network learns to give back its own inputs, as an autoencoder. ``x`` may be a
-        :class:`PrivateRows` of both. Of a torch module that is no Network, ``x`` may be several inputs: a tuple of
-        tensors, or a dictionary, which is passed by keyword. ``ledger`` must hold exactly what the plan says was
-        released before training; None starts an empty one. All arguments are checked before the first row is touched.
-        If training is interrupted, the ledger holds exactly the releases that were made, and the exception has it as
+        Without ``y`` the network learns to reproduce its own inputs, as an autoencoder. ``x`` may be a
+        :class:`PrivateRows` of both. For a torch module that is no Network, ``x`` may be several inputs: a tuple of
+        tensors, or a dictionary, which is passed by keyword. ``ledger`` must contain exactly what the plan lists as
+        released before training; None starts an empty one. All arguments are checked before the first row is accessed.
+        If training is interrupted, the ledger contains exactly the releases that were made, and the exception has it as
         ``.ledger``.
 
-        ``checkpoints`` are written as training goes; where there is one already, training goes on from it (see
+        ``checkpoints`` are written during training; if there is one already, training resumes from it (see
         :mod:`dpmac.training.checkpoint`), and ``ledger`` must be the one of that run. They are not removed at the end.
         """
         world = self._world(x)
         given = {"whether there are targets": y is not None, "whether there are checkpoints": checkpoints is not None}
         agreed(world, {**self._job(), "feature_map": self.feature_map, **given})
         book, checkpoints = books(world, ledger), checkpoints_for(world, checkpoints)
-        with book.alone(), handing_over(book), ExitStack() as apart:
+        with book.exclusive(), handing_over(book), ExitStack() as locks:
             if checkpoints is not None:
-                world.everywhere(partial(self._alone, apart, world, book, checkpoints))
+                world.everywhere(partial(self._locked, locks, world, book, checkpoints))
             with book.noting(run=None if checkpoints is None else checkpoints.run):
                 return self._fit(x, y, book, checkpoints)
 
-    def _alone(self, apart: ExitStack, world: World, book: Ledger, checkpoints: Checkpoints) -> None:
-        """From here on nobody else writes these checkpoints."""
+    def _locked(self, locks: ExitStack, world: World, book: Ledger, checkpoints: Checkpoints) -> None:
+        """Lock the checkpoints, so that no other process writes them."""
         if world.leads and book.path is None:
             fix = "a training that can be resumed needs a ledger on the disk: Ledger('a/path')"
             raise ArgumentError("ledger", book, fix)
-        apart.enter_context(checkpoints.alone(book.path))
+        locks.enter_context(checkpoints.locked(book.path))
 
     def _fit(self, x: Rows, y: Tensor | None, book: Ledger, checkpoints: Checkpoints | None) -> Run:
         world = self._world(x)
@@ -133,7 +133,7 @@ class Trainer:
         agreed(world, {"the shapes of rows": rows.shapes, "the names of inputs": names})
         setup = setup_for(self, rows, names, world)
         world.everywhere(lambda: setup.check(rows.to(setup.device)))
-        # now that every piece has been used once: one may have loaded a network meanwhile
+        # only now that every piece has been used once: one may have loaded a network in the meantime
         found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
         known = Origin.merged(found, rows.origin)
         table, objective = setup.begin(rows.to(setup.device))
@@ -150,7 +150,7 @@ class Trainer:
                 if world.size > 1:
                     world.note("the weights after a step", checksum(setup.model.parameters()))
                 if checkpoints is not None and held is not None:
-                    # the first makes the ledger's file: from now on it is missed if it is gone
+                    # the first step creates the ledger's file: from then on the checkpoint notices if it is gone
                     if training.done in (1, self.plan.steps) or held.came or checkpoints.due():
                         self._keep(checkpoints, partial(training.state, job))
                     held.let_through()
@@ -162,12 +162,12 @@ class Trainer:
         return Run(objective.model, training.history, book, self.plan, notes, setup.feature_map)
 
     def _pieces(self) -> dict[str, Any]:
-        """All that takes part in a step, by its name: what private rows may have shaped already."""
+        """Everything that takes part in a step, by name: it may have been computed from private rows."""
         names = ("network", "feature_map", "loss", "zstep", "expansion", "bound", "wstep")
         return {name: getattr(self, name) for name in names}
 
     def _world(self, x: Rows) -> World:
-        """The processes that train: those that hold the table."""
+        """The processes that hold the table."""
         if isinstance(x, PrivateRows) and self.world is not SINGLE_PROCESS and x.world is not self.world:
             raise ArgumentError("world", self.world, f"the table is of {x.world}: leave this out")
         return x.world if isinstance(x, PrivateRows) else self.world
@@ -175,15 +175,15 @@ class Trainer:
     def _resumed(self, training: TrainingState, checkpoints: Checkpoints, job: dict[str, Any]) -> None:
         training.run = checkpoints.run
         training.resume(checkpoints, job)
-        checkpoints.write(training.state(job))  # before the first release: from here on none is forgotten
+        checkpoints.write(training.state(job))  # before the first release, so that none is forgotten
 
     @contextmanager
     def _stopping(
         self, checkpoints: Checkpoints | None, training: TrainingState, job: dict[str, Any]
     ) -> Iterator[None]:
-        """Around a step: when another process is gone, what was made until now is written down.
+        """Around a step: if another process is gone, save a checkpoint.
 
-        A seeded run makes it again, and its sampler is already ahead of the weights.
+        Not for a seeded run, which repeats its steps, and whose sampler is already ahead of the weights.
         """
         try:
             yield
@@ -193,7 +193,7 @@ class Trainer:
             raise
 
     def _step(self, training: TrainingState) -> None:
-        """One mini-batch: the objective asks, the answer is released, the objective learns from it."""
+        """One mini-batch: the objective's query is released, and the objective learns from the answer."""
         objective, number = training.objective, training.done + 1
         lr = objective.lr
         answer = release(
@@ -208,7 +208,7 @@ class Trainer:
         )
         objective.apply(answer)
         if self._epoch(number) > self._epoch(number - 1) or number == self.plan.steps:
-            if self.evaluate is not None:  # who may keep what it is shown
+            if self.evaluate is not None:  # evaluate() may keep the model
                 mark(objective.model, Origin.of(training.written))
             training.history.append(self._record(objective, number, lr))
         training.done = number
@@ -216,7 +216,7 @@ class Trainer:
             self.on_step(number, self.plan.steps)
 
     def _keep(self, checkpoints: Checkpoints, state: Callable[[], dict[str, Any]]) -> None:
-        """Write a checkpoint. If that fails (a full disk), a training that is half paid for goes on all the same."""
+        """Write a checkpoint. If that fails (a full disk), the training continues, since it is partly paid for."""
         try:
             checkpoints.write(state())
         except (OSError, TypeError, ValueError) as error:
@@ -224,7 +224,7 @@ class Trainer:
             warnings.warn(said, RuntimeWarning, stacklevel=4)
 
     def _job(self) -> dict[str, Any]:
-        """What a checkpoint must be of to be resumed. (That the rows are the same is the caller's word.)"""
+        """What must be equal for a checkpoint to be resumed. (The caller must ensure that the rows are the same.)"""
         pieces = ("loss", "zstep", "bound", "wstep", "expansion", "micro_batch")
         return {
             "plan": {**self.plan.to_dict(), "before": [m.describe() for m in self.plan.before]},
@@ -236,11 +236,11 @@ class Trainer:
         }
 
     def _epoch(self, step: int) -> int:
-        """Whole expected passes over the rows after ``step`` steps."""
+        """The number of completed expected passes over the rows after ``step`` steps."""
         return int(step * self.plan.batch_size / self.plan.n + 1e-9)
 
-    def _record(self, objective: Objective, step: int, lr: float) -> Record:
-        """What the history keeps of an epoch: only public numbers and functions of released ones."""
+    def _record(self, objective: TrainingObjective, step: int, lr: float) -> Record:
+        """The history's record of an epoch: only public numbers and functions of released ones."""
         epoch, norms = step * self.plan.batch_size / self.plan.n, objective.released_norms()
         return Record(step, epoch, lr, norms, self._metrics(objective.model))
 
@@ -266,11 +266,11 @@ class Trainer:
         for name in ("evaluate", "on_step"):
             if not (getattr(self, name) is None or callable(getattr(self, name))):
                 raise ArgumentError(name, getattr(self, name), "give a function, or None")
-        self._metrics(copy.deepcopy(self.network))  # what is wrong with it is said now, and not when an epoch is paid
+        self._metrics(copy.deepcopy(self.network))  # so that an error is raised now, and not after a paid epoch
         return rows, names
 
     def _check_books(self, ledger: Ledger, training: TrainingState) -> None:
-        """Raise unless the ledger, beside what it held before, has exactly this run's steps."""
+        """Raise unless the ledger contains, besides its earlier entries, exactly this run's steps."""
         since = ledger.entries[training.begun :]
         mine = [e for e in since if not training.run or (e.run == training.run and e.label == STEP)]
         made = (*ledger.until(training.begun).mechanisms(), *(e.mechanism() for e in mine))
@@ -279,8 +279,8 @@ class Trainer:
 
 
 @contextmanager
-def _shaped_by(objective: Objective, book: Ledger, known: Origin) -> Iterator[None]:
-    """Around a step: whoever still has the model when an error ends the training has one that knows what shaped it."""
+def _shaped_by(objective: TrainingObjective, book: Ledger, known: Origin) -> Iterator[None]:
+    """Around a step: if an error ends the training, the model, which others may still hold, gets its origin."""
     try:
         yield
     except BaseException:

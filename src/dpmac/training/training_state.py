@@ -1,4 +1,4 @@
-"""A training under way: all that changes from one step to the next, and how it comes back after a crash."""
+"""The state of a training: everything that changes from one step to the next, and how it is restored after a crash."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dpmac.planning.plan import STEP
 from dpmac.privacy import Ledger
 from dpmac.randomness import NoiseSource, SeededNoise
 from dpmac.training.checkpoint import Checkpoints
-from dpmac.training.objective import Objective
+from dpmac.training.objective import TrainingObjective
 from dpmac.training.run import Record
 from dpmac.training.samples import Samples
 
 
 @dataclass
 class TrainingState:
-    """``done`` steps of a training. ``ledger`` is the one to release into; it had ``begun`` entries at the start."""
+    """A training after ``done`` steps. Releases go into ``ledger``, which had ``begun`` entries at the start."""
 
-    objective: Objective
+    objective: TrainingObjective
     samples: Samples
     noise: NoiseSource
     ledger: Ledger
@@ -30,13 +30,16 @@ class TrainingState:
     run: str = ""
     done: int = 0
     history: list[Record] = field(default_factory=list)
-    written: Ledger = field(init=False)  # the ledger itself, whatever ``ledger`` becomes
+    written: Ledger = field(init=False)  # the ledger itself, also if ``ledger`` becomes a replaying one
 
     def __post_init__(self) -> None:
         self.written = self.ledger
 
     def state(self, job: dict[str, Any]) -> dict[str, Any]:
-        """What a checkpoint keeps; ``job`` says which training it is of."""
+        """The contents of a checkpoint; ``job`` identifies the training."""
+        sources = self.samples.state()
+        if isinstance(self.noise, SeededNoise):
+            sources = [*sources, self.noise.state()]
         return {
             "job": job,
             "run": self.run,
@@ -45,11 +48,11 @@ class TrainingState:
             "heads": [(count, self.written.head(count)) for count in (self.begun, len(self.written))],
             **self.objective.state(),
             "history": [asdict(record) for record in self.history],
-            "sources": [*self.samples.state(), *([self.noise.state()] if isinstance(self.noise, SeededNoise) else [])],
+            "sources": sources,
         }
 
     def resume(self, checkpoints: Checkpoints, job: dict[str, Any]) -> None:
-        """Go on from the checkpoint, if there is one, and from what the ledger says was released since."""
+        """Continue from the checkpoint, if there is one, and from the releases that the ledger has recorded since."""
         saved = checkpoints.read()
         if saved is None:
             return
@@ -67,7 +70,7 @@ class TrainingState:
         self._catch_up(bool(saved["sources"]))
 
     def _catch_up(self, seeded: bool) -> None:
-        """Releases that the checkpoint does not know were paid for: made again if seeded, and lost otherwise."""
+        """Handle releases after the checkpoint, which are paid for: they are repeated if seeded, and lost otherwise."""
         made = sum(entry.label == STEP for entry in self.ledger.entries if entry.run == self.run)
         if made < self.done:
             raise ArgumentError("ledger", self.ledger, f"it lacks releases of this run: {self.done} steps were made")
@@ -77,7 +80,7 @@ class TrainingState:
         more = made - self.done
         self.objective.skip(more)
         self.done = made
-        if more and self.written.path is not None:  # said by the process that keeps it
+        if more and self.written.path is not None:  # only the process that keeps the file warns
             warnings.warn(
                 f"{more} steps were released after the last checkpoint and died with the process: they are paid for, "
                 "and training goes on without them",
@@ -88,7 +91,7 @@ class TrainingState:
 
 @contextmanager
 def handing_over(ledger: Ledger) -> Iterator[None]:
-    """Put the ledger on an exception that ends the work inside, so that what was spent is not lost with it."""
+    """Attach the ledger to an exception that leaves the block, so that the record of spending is not lost."""
     try:
         yield
     except BaseException as error:

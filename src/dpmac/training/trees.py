@@ -1,4 +1,4 @@
-"""Nested values, tensors among them, as JSON beside a flat dictionary of tensors; and back. Nothing is pickled."""
+"""Nested values with tensors, as JSON plus a flat dictionary of tensors, and back. Nothing is pickled."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 
 
 def packed(tree: Any, tensors: dict[str, Tensor]) -> Any:
-    """``tree`` (dicts, lists, tuples, tensors, numbers, texts, None) in JSON's terms; its tensors go into ``tensors``.
+    """``tree`` (dicts, lists, tuples, tensors, numbers, strings, None) as JSON; its tensors are added to ``tensors``.
 
-    Keys may be texts or whole numbers, and come back as what they were.
+    Keys may be strings or integers, and keep their type.
     """
     if isinstance(tree, Tensor):
         name = f"tensor {len(tensors)}"
@@ -20,9 +20,10 @@ def packed(tree: Any, tensors: dict[str, Tensor]) -> Any:
         return {"tensor": name}
     if isinstance(tree, Mapping):
         return {"dict": [[key, packed(value, tensors)] for key, value in tree.items()]}
-    if isinstance(tree, list | tuple):
-        kind = "list" if isinstance(tree, list) else "tuple"
-        return {kind: [packed(value, tensors) for value in tree]}
+    if isinstance(tree, list):
+        return {"list": [packed(value, tensors) for value in tree]}
+    if isinstance(tree, tuple):
+        return {"tuple": [packed(value, tensors) for value in tree]}
     if isinstance(tree, float) and not math.isfinite(tree):
         return {"number": repr(tree)}
     if tree is None or isinstance(tree, bool | int | float | str):
@@ -31,15 +32,16 @@ def packed(tree: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def unpacked(known: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """What :func:`packed` was given."""
+    """The inverse of :func:`packed`."""
     ((kind, value),) = known.items()
     if kind == "tensor":
         return tensors[value]
     if kind == "dict":
         return {key: unpacked(item, tensors) for key, item in value}
-    if kind in ("list", "tuple"):
-        items = [unpacked(item, tensors) for item in value]
-        return items if kind == "list" else tuple(items)
+    if kind == "list":
+        return [unpacked(item, tensors) for item in value]
+    if kind == "tuple":
+        return tuple(unpacked(item, tensors) for item in value)
     if kind == "number":
         return float(value)
     if kind == "plain":

@@ -12,6 +12,6 @@ Z_STEPS: dict[str, ZStep] = {
     "error": ErrorCoordinates(),
     "gauss-newton": GaussNewton(),
 }
-"""Every Z-step under a name, with its usual arguments. A new one is a file and a line here."""
+"""Every Z-step by name, with its default arguments. A new one is a file and a line here."""
 
 __all__ = ["Z_STEPS", "AdamCoordinates", "ErrorCoordinates", "FixedPrediction", "GaussNewton", "ZStep"]

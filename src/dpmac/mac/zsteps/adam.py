@@ -67,12 +67,15 @@ class Descent:
         self._residual(0)
         slopes = self._slopes()
         for k, (z, gradient) in enumerate(zip(self.zs, self.gradients, strict=True)):
-            link, times = (self._links[k + 1], mu) if k + 1 < len(self._links) else (self._top, self._top.weight)
+            if k + 1 < len(self._links):
+                link, times = self._links[k + 1], mu
+            else:
+                link, times = self._top, self._top.weight
             link.carry(slopes[k], z, gradient, keep=-mu, times=times)
 
     def found(self) -> Coordinates:
         """The coordinates as they are, with the pre-activations there, and slopes: no product is left to do again."""
-        first = [self._links[0].back(self._residual(0))] if self._links else []
+        first = [link.back(self._residual(0)) for link in self._links[:1]]
         hidden = self._slopes()[:-1]
         u, slope = self._top.handed_on()
         us = (*(link.u for link in self._links), u)

@@ -60,4 +60,6 @@ class Targets(Sequence[Tensor]):
         if not -len(self) <= k < len(self):
             raise IndexError(k)
         k %= len(self)
-        return self.y if k == len(self.values) else torch.sub(self.values[k], self.errors[k], alpha=self.gamma)
+        if k == len(self.values):
+            return self.y
+        return torch.sub(self.values[k], self.errors[k], alpha=self.gamma)

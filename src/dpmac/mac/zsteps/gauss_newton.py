@@ -65,7 +65,9 @@ class GaussNewton:
         exact = [copy.deepcopy(stage.layer).double() for stage in stages]  # where J_k^T has a null space v is large
         stages = [replace(stage, layer=layer) for stage, layer in zip(stages, exact, strict=True)]
         targets: list[Tensor] = [y]
-        slopes = self._output(stages, loss, us, values, y) if values else y
+        slopes = y
+        if values:
+            slopes = self._output(stages, loss, us, values, y)
         for k in range(len(values) - 1, -1, -1):
             value = values[k].double()
             carried = stages[k + 1].back(slopes, value)

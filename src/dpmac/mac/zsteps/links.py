@@ -27,7 +27,10 @@ class Link:
         self._plain = _is_plain(problem)
         self._in_place = self.stage.activation.in_place
         shape = (rows, *self.stage.shape)
-        self.u = like.new_empty(shape[::-1]).T if sideways else like.new_empty(shape)
+        if sideways:
+            self.u = like.new_empty(shape[::-1]).T
+        else:
+            self.u = like.new_empty(shape)
         self.value, self.slopes = torch.empty_like(self.u), torch.empty_like(self.u)
 
     def forward(self, z: Tensor) -> Tensor:

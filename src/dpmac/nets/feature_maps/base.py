@@ -69,7 +69,9 @@ class FeatureMap(Shaped):
 def check_width(feature_map: FeatureMap, numbers: Tensor, shape: Shape) -> None:
     """Raise unless rows of ``shape`` are flat and have as many features as there are ``numbers`` (any, for one)."""
     if len(shape) != 1 or (numbers.dim() == 1 and shape[0] != len(numbers)):
-        width = len(numbers) if numbers.dim() == 1 else "d"
+        width = "d"
+        if numbers.dim() == 1:
+            width = str(len(numbers))
         raise ArgumentError(
             "x", f"rows of shape {shape}", f"the feature map {feature_map.kind!r} needs rows of shape ({width},)"
         )

@@ -93,11 +93,15 @@ class Projection(FeatureMap):
             fix = f"give a matrix (k, {width}): as wide as the centre"
             raise ArgumentError("components", f"shape {tuple(self.components.shape)}", fix)
         fix = "give a public number above 0, or None to leave codes as they are"
-        self.length = None if length is None else number("length", length, fix, low=1e-30, high=1e30)
+        if length is not None:
+            length = number("length", length, fix, low=1e-30, high=1e30)
+        self.length = length
 
     def forward(self, rows: Tensor) -> Tensor:
         codes: Tensor = self.ball(rows) @ self.components.transpose(0, 1)
-        return codes if self.length is None else put_on_sphere(codes, self.length)
+        if self.length is None:
+            return codes
+        return put_on_sphere(codes, self.length)
 
     def shape_after(self, shape: Shape) -> Shape:
         check_width(self, self.components[0], shape)

@@ -46,8 +46,10 @@ def packed_feature_map(feature_map: FeatureMap, where: str, tensors: dict[str, T
             }
         else:
             arguments[name] = {"plain": value}
-    origin = {"origin": feature_map.origin.to_dict()} if feature_map.origin != PUBLIC else {}
-    return {"kind": feature_map.kind, "arguments": arguments, **origin}
+    found = {"kind": feature_map.kind, "arguments": arguments}
+    if feature_map.origin != PUBLIC:
+        found["origin"] = feature_map.origin.to_dict()
+    return found
 
 
 def unpacked_feature_map(packed: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> FeatureMap:

@@ -1,7 +1,7 @@
 """What a layer is: a map of one example, its way back, and, if it has weights, its part of a release.
 
 Z-steps, expansions, bounds, DP-SGD and export speak of layers in these words alone, so a new kind of layer is one file
-and one line in this room's ``__init__``; the contract tests pick it up. Everything here works row by row.
+and one line in this package's ``__init__``; the contract tests pick it up. Everything here works row by row.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ class _Pool(Layer):
     def __init__(self, kernel_size: int | Pair, stride: int | Pair | None = None) -> None:
         super().__init__()
         self.kernel_size = pair("kernel_size", kernel_size)
-        self.stride = self.kernel_size if stride is None else pair("stride", stride)
+        if stride is None:
+            self.stride = self.kernel_size
+        else:
+            self.stride = pair("stride", stride)
 
     def shape_after(self, shape: Shape) -> Shape:
         return (*shape[:1], *slid("inputs", shape, self.kernel_size, self.stride, (0, 0)))

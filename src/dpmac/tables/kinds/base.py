@@ -100,12 +100,17 @@ class ColumnKind(ABC):
         """All inputs (n, width) of codes (n, 1), never NaN: :meth:`encoded`, and a flag if a cell may be missing."""
         there = ~(torch.isnan(code) | torch.isinf(code))
         known = torch.where(there, code, torch.zeros_like(code))  # what is computed of NaN is not the same everywhere
-        flag = [(~there).to(code.dtype)] if self.missing else []
-        return torch.cat([*self.encoded(known, there, bins), *flag], dim=1)
+        inputs = [*self.encoded(known, there, bins)]
+        if self.missing:
+            inputs.append((~there).to(code.dtype))
+        return torch.cat(inputs, dim=1)
 
     def labels(self, name: str, bins: int) -> list[str]:
         """The names of :meth:`inputs`."""
-        return [*self.input_names(name, bins), *([f"{name} missing"] if self.missing else [])]
+        names = [*self.input_names(name, bins)]
+        if self.missing:
+            names.append(f"{name} missing")
+        return names
 
     # --- cells of nobody ----------------------------------------------------------------------------------------------
 
@@ -124,7 +129,9 @@ class ColumnKind(ABC):
         """Codes, and the cells that they stand for: what inputs are decoded to, by which code is nearest."""
         cells = self.examples(points)
         codes = self.coded("", cells)
-        return (np.append(codes, np.nan), np.append(cells, self.absent)) if self.missing else (codes, cells)
+        if self.missing:
+            return np.append(codes, np.nan), np.append(cells, self.absent)
+        return codes, cells
 
     def positions(self, cells: Array) -> Array:
         """Where cells lie on the line, float64, NaN for a missing one; only of an ``ordered`` kind."""
@@ -152,7 +159,10 @@ class ColumnKind(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; a schema reads them by ``kind`` and keys."""
-        return {"kind": self.kind, **self.fields(), **({"missing": True} if self.missing else {})}
+        found = {"kind": self.kind, **self.fields()}
+        if self.missing:
+            found["missing"] = True
+        return found
 
     @classmethod
     def from_fields(cls, given: Mapping[str, Any]) -> Self:
@@ -199,7 +209,9 @@ class ColumnKind(ABC):
         """What predicting this column is; None if it cannot be a target."""
         if self.classes is not None:
             return "classification"
-        return None if self.target_range is None else "regression"
+        if self.target_range is None:
+            return None
+        return "regression"
 
     # --- for the contract tests ---------------------------------------------------------------------------------------
 

@@ -78,10 +78,14 @@ class Category(ColumnKind):
         seen: dict[str, float] = {}  # of texts alone: as keys of a dict, True and 1 would be one
         codes = []
         for cell in cells:
-            code = seen.get(cell) if type(cell) is str else None
+            code = None
+            if type(cell) is str:
+                code = seen.get(cell)
             if code is None:
                 there = (places[form] for form in _forms(cell) if form in places)
-                code = math.nan if is_missing(cell) else float(next(there, self.other))
+                code = math.nan
+                if not is_missing(cell):
+                    code = float(next(there, self.other))
                 if type(cell) is str:
                     seen[cell] = code
             codes.append(code)
@@ -94,7 +98,9 @@ class Category(ColumnKind):
         return [hot.to(value.dtype)]
 
     def input_names(self, name: str, bins: int) -> list[str]:  # noqa: ARG002
-        other = "other" if "other" not in self.values else "(other)"
+        other = "other"
+        if other in self.values:
+            other = "(other)"
         return [f"{name}={value}" for value in (*self.values, other)]
 
     # --- cells of nobody ----------------------------------------------------------------------------------------------
@@ -108,8 +114,11 @@ class Category(ColumnKind):
 
     def candidates(self, points: int) -> tuple[Array, Array]:  # noqa: ARG002
         """All values, and "other": which has a code of its own even if that text is among the values."""
-        cells = [*self.values, OTHER, *([None] if self.missing else [])]
-        codes = [*range(self.other + 1), *([math.nan] if self.missing else [])]
+        cells: list[str | None] = [*self.values, OTHER]
+        codes: list[float] = [*range(self.other + 1)]
+        if self.missing:
+            cells.append(None)
+            codes.append(math.nan)
         return np.array(codes, dtype=np.float64), np.array(cells, dtype=object)
 
     # --- in words and in files ----------------------------------------------------------------------------------------
@@ -154,4 +163,6 @@ def _forms(cell: Any) -> tuple[str, ...]:
 
 def _canonical(text: str) -> str:
     whole = _WHOLE.fullmatch(text.strip())
-    return whole[1] if whole else text.strip()
+    if whole:
+        return whole[1]
+    return text.strip()

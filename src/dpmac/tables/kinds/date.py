@@ -26,6 +26,7 @@ from torch import Tensor
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError
 from dpmac.tables.kinds.base import Array, ColumnKind, Guess, Quote
+from dpmac.tables.kinds.calendar import month, weekday
 from dpmac.tables.kinds.shared import allowed, cell_place, check_flag, range_inputs, range_names
 from dpmac.tables.texts import check_length, text_of
 
@@ -37,6 +38,7 @@ PARTS = {
     "month": ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
     "weekday": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
 }
+_PART_OF = {"month": month, "weekday": weekday}
 _EPOCH = np.datetime64(EPOCH, "D")
 _FIRST, _LAST = (date.min - EPOCH).days, (date.max - EPOCH).days  # the years 1 to 9999
 _UNREADABLE = (ValueError, OverflowError, re.error, KeyError, IndexError)  # what strptime raises
@@ -100,10 +102,12 @@ class Date(ColumnKind):
         seen: dict[str, float] = {}  # few dates are written many times
         codes = np.empty(len(cells), dtype=np.float64)
         for row, cell in enumerate(cells):
-            code = seen.get(cell) if type(cell) is str else None
-            codes[row] = self._code(name, row, cell) if code is None else code
-            if type(cell) is str:
-                seen[cell] = codes[row]
+            if type(cell) is not str:
+                codes[row] = self._code(name, row, cell)
+                continue
+            if cell not in seen:
+                seen[cell] = self._code(name, row, cell)
+            codes[row] = seen[cell]
         return allowed(name, codes, self.missing)
 
     def _code(self, name: str, row: int, cell: Any) -> float:
@@ -123,7 +127,10 @@ class Date(ColumnKind):
         if not (types.is_date(cells.type) or types.is_timestamp(cells.type)):
             return None
         unit = {pa.date32(): "D", pa.date64(): "ms"}.get(cells.type) or cells.type.unit
-        whole = cells.cast(pa.int32()) if cells.type == pa.date32() else cells
+        if cells.type == pa.date32():
+            whole = cells.cast(pa.int32())
+        else:
+            whole = cells
         numbers = whole.cast(pa.int64()).fill_null(np.iinfo(np.int64).min)  # which NumPy takes for NaT
         return _days_of(numbers.to_numpy(zero_copy_only=False).view(f"datetime64[{unit}]"))
 
@@ -132,7 +139,7 @@ class Date(ColumnKind):
         found = range_inputs((value.clamp(low, high) - low) / (high - low), there, bins)
         day = torch.floor(value.clamp(_FIRST, _LAST))
         for part in self.parts:
-            place = _month(day) if part == "month" else _rest(day + EPOCH.weekday(), 7)
+            place = _PART_OF[part](day)
             places = torch.arange(len(PARTS[part]), dtype=value.dtype, device=value.device)
             found.append(((place == places) & there).to(value.dtype))
         return found
@@ -150,9 +157,13 @@ class Date(ColumnKind):
     # --- in words and in files ----------------------------------------------------------------------------------------
 
     def described(self, quote: Quote) -> str:
-        written = "" if self.format == ISO else f", written {quote(self.format)}"
-        parts = f", with its {' and '.join(self.parts)}" if self.parts else ""
-        return f"a date{written}, clipped to {self.low} .. {self.high}{parts}"
+        words = "a date"
+        if self.format != ISO:
+            words += f", written {quote(self.format)}"
+        words += f", clipped to {self.low} .. {self.high}"
+        if self.parts:
+            words += f", with its {' and '.join(self.parts)}"
+        return words
 
     def label(self, cell: Any) -> str:
         return str(cell)
@@ -161,8 +172,12 @@ class Date(ColumnKind):
         return _date(math.floor(min(max(position, _FIRST), _LAST))).isoformat()
 
     def fields(self) -> dict[str, Any]:
-        written = {} if self.format == ISO else {"format": self.format}
-        return {"low": self.low, "high": self.high, **written, **({"parts": list(self.parts)} if self.parts else {})}
+        found: dict[str, Any] = {"low": self.low, "high": self.high}
+        if self.format != ISO:
+            found["format"] = self.format
+        if self.parts:
+            found["parts"] = list(self.parts)
+        return found
 
     def as_input(self) -> dict[str, Any]:
         return {"days since": EPOCH.isoformat(), "clipped to": list(self.days)}
@@ -198,7 +213,7 @@ class Date(ColumnKind):
 
 
 class _Dates:
-    """Whether all cells are dates, and in which of the usual formats all texts among them are written."""
+    """Whether all cells are dates, and in which of the :data:`FORMATS` all texts among them are written."""
 
     def __init__(self) -> None:
         self._formats, self._seen, self._any = list(FORMATS), set[str](), False
@@ -237,7 +252,9 @@ def _read(cell: Any, form: str) -> float:
     if isinstance(cell, bytes | str) or (isinstance(cell, Real) and not isinstance(cell, bool)):
         cell = datetime.strptime(text_of(cell).strip(), form)
     if isinstance(cell, datetime):
-        return float(_days((cell if cell.utcoffset() is None else cell.astimezone(UTC)).date()))
+        if cell.utcoffset() is not None:
+            cell = cell.astimezone(UTC)
+        return float(_days(cell.date()))
     if isinstance(cell, date):
         return float(_days(cell))
     raise ValueError(cell)
@@ -281,20 +298,3 @@ def _check_format(form: Any) -> None:
         right = False
     if not right:
         raise ArgumentError("format", form, "give a format of datetime.strptime with the year, such as %d/%m/%Y")
-
-
-def _rest(number: Tensor, by: int) -> Tensor:
-    return number - by * torch.floor(number / by)
-
-
-def _month(day: Tensor) -> Tensor:
-    """The month, 0 to 11, of whole days since 2000-01-01 in the proleptic Gregorian calendar.
-
-    Counted from 1 March, so that a leap day is the last of its year: 400 years have 146,097 days, 100 of them 36,524
-    (one day more at the end of the 400), 4 of them 1,461, and from March on months begin at (153 m + 2) / 5.
-    """
-    of_400 = _rest(day - 60, 146_097)
-    leap_days = torch.floor(of_400 / 1460) - torch.floor(of_400 / 36_524) + torch.floor(of_400 / 146_096)
-    year = torch.floor((of_400 - leap_days) / 365)
-    of_year = of_400 - (365 * year + torch.floor(year / 4) - torch.floor(year / 100))
-    return _rest(torch.floor((5 * of_year + 2) / 153) + 2, 12)

@@ -71,7 +71,9 @@ class Number(ColumnKind):
 
     def coded_at_once(self, cells: Any) -> Array | None:
         codes = numbers_of(cells)
-        return None if codes is None or np.isinf(codes).any() else codes
+        if codes is None or np.isinf(codes).any():
+            return None
+        return codes
 
     def typed(self, cells: list[Any]) -> list[Any]:
         """Texts as numbers, NaN where a cell is empty; unchanged if one of them is no number: ``coded`` says which."""
@@ -88,7 +90,10 @@ class Number(ColumnKind):
         return found
 
     def input_names(self, name: str, bins: int) -> list[str]:
-        return [*range_names(name, bins), *(range_names(f"{name} log", bins) if self.wide else [])]
+        names = [*range_names(name, bins)]
+        if self.wide:
+            names += range_names(f"{name} log", bins)
+        return names
 
     # --- cells of nobody ----------------------------------------------------------------------------------------------
 
@@ -99,7 +104,9 @@ class Number(ColumnKind):
     def examples(self, points: int) -> Array:
         """Points of the range: evenly, and evenly in its logarithm as well where the model sees that too."""
         width, even = self.high - self.low, np.linspace(0.0, 1.0, points)
-        above = np.append(width * even, np.expm1(even * math.log1p(width))) if self.wide else width * even
+        above = width * even
+        if self.wide:
+            above = np.append(above, np.expm1(even * math.log1p(width)))
         return np.unique(np.clip(self.low + above, self.low, self.high))
 
     def positions(self, cells: Array) -> Array:
@@ -162,7 +169,9 @@ class _Numbers:
         return True
 
     def template(self) -> dict[str, Any] | None:
-        return None if self._few else {}
+        if self._few:
+            return None
+        return {}
 
 
 def numbers_of(cells: Any) -> Array | None:
@@ -175,8 +184,9 @@ def numbers_of(cells: Any) -> Array | None:
     kind = cells.type
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind)):
         return None
-    exact = cells.cast(pa.uint8()) if types.is_boolean(kind) else cells
-    found: Array = exact.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if types.is_boolean(kind):
+        cells = cells.cast(pa.uint8())
+    found: Array = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return found
 
 
@@ -194,4 +204,6 @@ def _read(name: str, row: int, cell: Any) -> float:
 
 def _plain(bound: float) -> float | int:
     """A whole bound as an int, so that a file keeps saying 17 and not 17.0."""
-    return int(bound) if bound == int(bound) and abs(bound) < 2**53 else bound
+    if bound == int(bound) and abs(bound) < 2**53:
+        return int(bound)
+    return bound

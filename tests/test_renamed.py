@@ -12,7 +12,7 @@ from dpmac.methods import ClosedForm
 from dpmac.nets import feature_maps, loss
 from dpmac.nets.feature_maps import Affine, Chain
 from dpmac.nets.feature_maps.saving import packed_feature_map, unpacked_feature_map
-from dpmac.privacy import Ledger
+from dpmac.privacy import Ledger, Persons
 from dpmac.randomness import SeededNoise
 
 
@@ -40,6 +40,16 @@ def test_arguments_and_attributes_under_their_old_names():
     run = Run(network, [], Ledger(), plan, feature_map=scaling)
     with pytest.warns(DeprecationWarning, match=r"Run.front is now called feature_map"):
         assert run.front is scaling
+
+
+def test_the_lock_of_a_ledger_under_its_old_name():
+    with pytest.warns(DeprecationWarning, match=r"Ledger.alone is now called exclusive"), Ledger().alone():
+        pass
+
+
+def test_the_spots_of_a_person_under_their_old_name():
+    with pytest.warns(DeprecationWarning, match=r"Persons.together is now called spots_per_place"):
+        assert Persons.of([1, 1, 2], 3).together == 4
 
 
 def test_a_chain_in_a_file_of_version_0_2_has_the_old_argument():
