@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from dpmac.nets import AvgPool2d, Conv2d, Dense, DenseNetwork, Flatten, Loss, Ma
 from dpmac.randomness import SeededNoise
 
 torch.set_num_threads(1)
+gc.set_threshold(20_000, 20, 20)  # libraries and tests are 700,000 objects: at the usual 700, a twentieth of the time
 # The suite draws the same examples every time, so that a change cannot fail by chance; ``make fuzz`` explores.
 _SLOW = [HealthCheck.too_slow]
 settings.register_profile("suite", deadline=None, max_examples=40, derandomize=True, suppress_health_check=_SLOW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import random
@@ -10,6 +11,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import typer.main
+import typer.testing
 
 from cli.commands import Ended, Server
 from dpmac import cli
@@ -17,6 +20,17 @@ from dpmac.data import load_table
 from dpmac.tables.files import csv_text
 
 ROWS = 1000
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_are_made_once():
+    """Typer makes all commands anew from their functions' signatures whenever it is called: twice the time of a test
+    of words. They are the same each time, and are kept."""
+    kept = functools.cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", kept)
+        patch.setattr(typer.testing, "_get_command", kept)
+        yield
 
 
 @pytest.fixture

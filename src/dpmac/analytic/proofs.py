@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dpmac.analytic.cross_entropy import sigmoid_cross_entropy, softmax_cross_entropy
-from dpmac.analytic.sensitivity import Sensitivity
+from dpmac.analytic.sensitivity import Sensitivity, reach_of
 from dpmac.analytic.squared_error import squared_error
 from dpmac.checks import ArgumentError
 from dpmac.nets.activations import ACTIVATIONS
@@ -36,6 +36,7 @@ def _(loss: SquaredError, weight: Tensor, bias: Tensor | None, T_z: float) -> Se
     """
     if ACTIVATIONS.get(loss.activation.name) != loss.activation:
         return squared_error(loss.activation, weight, bias, T_z)
+    reach_of(weight, bias, T_z)  # refuses what is no layer
     return _squared_error(loss.activation.name, _Numbers.of(weight), None if bias is None else _Numbers.of(bias), T_z)
 
 
