@@ -27,10 +27,10 @@ demo: $(VENV)/.installed   ## train a private classifier on bundled data and sho
 	$(BIN)/dpmac demo
 
 test: lint types           ## lint, types and all tests but the long ones
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile  # a file's tests share what they have fitted
 
 test-long: $(VENV)/.installed-dev ## the tests marked long: long ascents, whole trainings
-	$(BIN)/python -m pytest -n 2 -m long
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m long
 
 test-all: test test-long   ## everything
 
@@ -67,6 +67,7 @@ mutate: $(VENV)/.installed-dev ## every simple bug in every line that must be tr
 
 fuzz: $(VENV)/.installed-dev ## odd inputs of all kinds: each succeeds or is refused in our words, and leaves nothing behind (CASES=10000 SEED=0; minutes; resumable)
 	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --cases $(or $(CASES),10000) --seed $(or $(SEED),0)
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n 2 -m 'hypothesis and not long'
 
 durability: $(VENV)/.installed-dev ## kills, full disks, torn files, two at a time, for real (KILLS=50 SEED=0; ten minutes; as root also mounts and permissions)
 	OMP_NUM_THREADS=1 KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),0) $(BIN)/python -m pytest -s -m '' tests/durability

@@ -11,6 +11,7 @@ fit stay.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import os
@@ -162,6 +163,12 @@ def check_page(page: str) -> int:
             compared += 1
             assert alike(shown.output, printed), f"the page shows\n\n{shown.output}\nand this was printed\n\n{printed}"
     return compared
+
+
+def check_imports(code: str) -> None:
+    """Parse a block and run its imports alone: a name that has moved is noticed at once, in long examples too."""
+    imports = [one for one in ast.walk(ast.parse(code)) if isinstance(one, ast.Import | ast.ImportFrom)]
+    exec(compile(ast.Module(list(imports), []), "imports of a page", "exec"), {})
 
 
 def written(page: str) -> str:

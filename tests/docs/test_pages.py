@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from pages import alike, blocks_of, check_page
+from pages import alike, blocks_of, check_imports, check_page
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
@@ -51,8 +50,7 @@ def test_the_code_of_a_page_is_python_and_imports_what_there_is(name):
     """Quick, for the pages that wait for ``make test-all`` too."""
     for block in blocks_of(PAGES[name]):
         if block.language == "python":
-            imports = [one for one in ast.walk(ast.parse(block.text)) if isinstance(one, ast.Import | ast.ImportFrom)]
-            exec(compile(ast.Module(imports, []), name, "exec"), {})
+            check_imports(block.text)
 
 
 def test_only_pages_without_code_are_not_run():

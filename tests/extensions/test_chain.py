@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
-import subprocess
-import sys
+import signal
 import threading
 from itertools import pairwise
 
@@ -18,6 +18,7 @@ from dpmac.checks import ArgumentError
 from dpmac.extensions.entries import to_dict
 from dpmac.extensions.rollback_guard import guard_file_of
 from dpmac.privacy import Entry, Ledger, Mechanism, epsilon_of
+from processes import together_run, values
 
 STEP = Entry("training step", 1.5, 0.1, False, {"layer 1": 0.7}, 2.0**-30)
 
@@ -160,32 +161,25 @@ def test_a_file_of_version_0_1_is_read_and_gone_on_with(tmp_path):
         second.append(STEP)
 
 
-LIMITED = """
-import resource, sys
-from dpmac.privacy import Entry, Ledger
-import signal
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-ledger = Ledger(sys.argv[1])
-ledger.append(Entry("first", 1.0, 0.5))
-import os
-size = os.path.getsize(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, resource.RLIM_INFINITY))
-try:
-    ledger.append(Entry("second", 1.0, 0.5))
-    sys.exit("it was written")
-except OSError:
-    pass
-assert os.path.getsize(sys.argv[1]) == size
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-ledger.append(Entry("third", 1.0, 0.5))
-"""
+def with_a_limit(_rank, path):
+    """A file that may grow by 40 bytes more, and a line that is longer."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    ledger = Ledger(path)
+    ledger.append(Entry("first", 1.0, 0.5))
+    size = os.path.getsize(path)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, resource.RLIM_INFINITY))
+    with pytest.raises(OSError, match="File too large"):
+        ledger.append(Entry("second", 1.0, 0.5))
+    assert os.path.getsize(path) == size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    ledger.append(Entry("third", 1.0, 0.5))
 
 
 def test_a_write_that_really_fails_leaves_no_part_of_a_line(tmp_path):
     """Found in review: by a file-size limit, a part of the line was left, and the ledger stuck."""
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     path = tmp_path / "ledger.jsonl"
-    subprocess.run([sys.executable, "-c", LIMITED, str(path)], check=True, timeout=120)
+    values(together_run(1, with_a_limit, str(path), bare=True))
     assert [e.label for e in Ledger.load(path).entries] == ["first", "third"]
 
 

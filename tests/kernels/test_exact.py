@@ -89,6 +89,7 @@ def test_digits_are_drawn_until_a_product_leaves_its_half(decides, up):
     assert len(stream.asked) == 6  # 64, 128 and 256 more of each
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_the_farthest_tail_has_its_law():
     """A word of zeros: U is below 2**-63, and the radius, above 9.3, goes on for ever."""
     stream = AESStream()

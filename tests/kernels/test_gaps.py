@@ -20,6 +20,7 @@ from dpmac.randomness import SystemNoise
 RATES = [1e-9, 3e-7, 1e-4, 0.004, 1 / 64, 0.3, 0.7]
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 @pytest.mark.parametrize("rate", RATES)
 def test_gaps_are_geometric(rate):
     """Cell by cell of about equal chance, and for whole numbers one by one where they are few."""
@@ -78,6 +79,7 @@ def test_a_word_of_zeros_only_says_that_the_gap_is_long():
     assert found > 63 * math.log(2) / -math.log1p(-0.01)
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_where_all_are_open_the_law_is_the_same(monkeypatch):
     """Every gap through the slow branch: what it decides is what the quick one does, and it is geometric."""
     lead = AESStream().words(400).bitwise_and_((1 << 63) - 1)
@@ -89,9 +91,10 @@ def test_where_all_are_open_the_law_is_the_same(monkeypatch):
     assert stats.kstest(found + np.random.default_rng(0).random(3000), lambda x: 1 - 0.99**x).pvalue > 1e-6
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 @pytest.mark.parametrize(("count", "rate"), [(1000, 0.01), (37, 1 / 65), (5000, 1e-3)])
 def test_every_place_is_as_likely_as_any_other_and_no_two_know_of_each_other(count, rate):
-    times = 4000
+    times = 2500
     seen, sizes, pairs = np.zeros(count), [], 0
     for _ in range(times):
         found = SystemNoise().places(count, rate).numpy()
@@ -108,6 +111,7 @@ def test_every_place_is_as_likely_as_any_other_and_no_two_know_of_each_other(cou
     assert abs(pairs - expected) < 6 * math.sqrt(expected)
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_a_sample_of_a_trillion_places_takes_time_for_those_that_stand():
     found = SystemNoise().places(10**12, 1e-9)
     assert 700 < len(found) < 1300

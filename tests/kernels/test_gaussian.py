@@ -57,6 +57,7 @@ def test_the_transform_is_that_of_exact_arithmetic():
     assert torch.equal(scaled, out * 2.0**20)
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_a_million_draws_have_the_law_and_ten_million_the_tail():
     sample = np.concatenate([gaussians(1_000_001, AESStream()).numpy() for _ in range(10)])
     cells = np.bincount((special.ndtr(sample[:1_000_001]) * 1000).astype(int), minlength=1000)
@@ -67,6 +68,7 @@ def test_a_million_draws_have_the_law_and_ten_million_the_tail():
     assert np.abs(sample).max() < 8  # 1e-8 that a true one is beyond
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_uniforms_use_all_their_53_bits():
     sample = uniforms(2 * CHUNK + 1, AESStream())
     assert torch.equal(sample * 2.0**53, (sample * 2.0**53).round())
@@ -98,6 +100,7 @@ def test_places_stand_by_the_words_that_they_drew(rate):
     assert places(count, rate, AESStream(iter([key]))).tolist() == wanted
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_places_are_as_many_as_the_rate_says_and_independent():
     for rate in (0.003, 0.4):
         counts = np.array([len(places(20_000, rate, AESStream())) for _ in range(300)])

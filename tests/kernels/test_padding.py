@@ -58,6 +58,7 @@ def test_the_count_and_the_sums_together_are_the_mechanism_of_the_ledger(sigma):
     assert room.widening < 1.00505
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_the_release_adds_that_much_noise():
     """Zeros only, so an answer is noise alone: 200,000 numbers, whose deviation is off by 1 % in one run of 10^10."""
     table = PrivateRows(torch.zeros(60_000, 400), torch.zeros(60_000, 500))
@@ -111,6 +112,7 @@ def test_spots_are_a_function_of_the_count_with_its_noise():
         assert one == room.spots(1001, Given(steps - room._steps)) == room.spots(990, Given(steps + 10 * room._steps))
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_the_noise_on_the_count_has_its_deviation():
     (room,) = paddings(*USUAL, 1.0)
     drawn = torch.tensor([float(room.spots(1000, SystemNoise())) for _ in range(4000)])
@@ -218,6 +220,7 @@ def test_blank_places_are_not_counted(monkeypatch):
     assert counted == [len(drawn), len(drawn) - 1]
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_a_room_that_is_too_small_loses_rows_and_nothing_else(monkeypatch):
     """The sum then has as many rows as there are spots."""
     table = PrivateRows(torch.ones(60_000, 1))

@@ -207,6 +207,7 @@ def test_fine_draws_have_the_law_and_even_low_bits():
     assert abs(float(torch.corrcoef(torch.stack([one**2, other**2]))[0, 1])) < 8 / math.sqrt(500_000)
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_lots_of_any_size_follow_each_other():
     sizes = [0, 1, 2, 3, 70_001, 5, 140_000]
     lots = [lot.clone() for lot in rounded.steps(sizes, 20, AESStream())]

@@ -73,6 +73,7 @@ def test_dropping_any_row_moves_the_histograms_by_at_most_one():
         assert (sums(everyone) - sums(everyone[everyone != row])).norm() == pytest.approx(1.0)
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_histogram_noise_has_its_scale():
     """60,000 noisy bins, all but four empty: a scale wrong by 2 % is seven standard errors off."""
     seen = []

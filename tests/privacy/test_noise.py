@@ -68,6 +68,7 @@ def test_what_cannot_be_drawn_exactly_is_refused_before_anything_is_spent():
     assert Grid.of(0.0, partitions(5)).step == 0.0
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_the_deviation_is_that_of_the_multiplier():
     parts = partitions(200_000, 100_000, scales=[2.0, 0.01])
     for source in (SystemNoise(), SeededNoise(1)):

@@ -36,6 +36,7 @@ class Keys(SystemNoise):
         return torch.tensor(self.keys.pop(0), dtype=torch.float64)
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 @pytest.mark.parametrize(
     ("n", "rate", "draws"),
     [pytest.param(10_000_000, 1e-6, 12, marks=pytest.mark.long), (200_000, 1e-3, 20), (1000, 0.3, 300)],

@@ -122,6 +122,7 @@ def test_large_seeds_are_all_different():
     assert len(draws) == 6
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_orders_are_uniform_and_keys_that_meet_are_drawn_again():
     source = SeededNoise(9)
     counts = collections.Counter(tuple(shuffled(4, source).tolist()) for _ in range(24_000))

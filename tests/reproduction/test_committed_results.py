@@ -51,17 +51,22 @@ def test_only_what_was_written_down_must_agree():
     assert not agrees({**row.recipe, "since removed": 1}, later)
 
 
-def test_what_can_be_reckoned_from_the_file_is_what_it_says():
-    """True epsilons may move in the last digits with another version of the accountant; all else is exact."""
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.long)])
+def test_what_can_be_reckoned_from_the_file_is_what_it_says(every):
+    """The true epsilon of every eighth row here and of all with the long tests; all else of every row.
+
+    True epsilons may move in the last digits with another version of the accountant; all else is exact.
+    """
     written = json.loads((RESULTS / "results.json").read_text())
     assert written["failures"] == []
-    for slim, row in zip(written["rows"], ROWS, strict=True):
+    for place, (slim, row) in enumerate(zip(written["rows"], ROWS, strict=True)):
         scores = [run["score"] for run in slim["runs"]]
         assert slim["mean"] == statistics.fmean(scores)
         assert slim["std"] == statistics.stdev(scores)
         assert slim["paper"] == PUBLISHED.get((row.table, row.row, row.epsilon))
-        again = math.inf if math.isinf(row.epsilon) else true_epsilon(row.mechanisms, row.delta)
-        assert row.true_epsilon == pytest.approx(again, rel=1e-3)
+        if place % every == 0:
+            again = math.inf if math.isinf(row.epsilon) else true_epsilon(row.mechanisms, row.delta)
+            assert row.true_epsilon == pytest.approx(again, rel=1e-3)
         ends = {"mnist": 1 - row.mean, "usps": row.mean}  # the curves end where the scores are
         assert not row.curve or row.curve[-1].test == pytest.approx(ends[row.table], rel=1e-3)
         assert not row.curve or row.curve[-1].epoch == row.recipe["epochs"]

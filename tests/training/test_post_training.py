@@ -43,11 +43,15 @@ def fitted(tmp_path, seed, monkeypatch=None, after=None, when="kept"):
     return None
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The fit that nothing interrupts."""
+    return fitted(tmp_path_factory.mktemp("whole"), 3)
+
+
 @pytest.mark.parametrize("after", [1, 4, 5])
 @pytest.mark.parametrize("when", ["kept", "released"])
-def test_a_seeded_calibration_that_was_killed_ends_as_if_it_had_not_been(tmp_path, monkeypatch, after, when):
-    (tmp_path / "whole").mkdir()
-    whole = fitted(tmp_path / "whole", 3)
+def test_a_seeded_calibration_that_was_killed_ends_as_if_it_had_not_been(tmp_path, monkeypatch, whole, after, when):
     fitted(tmp_path, 3, monkeypatch, after, when)
     found = fitted(tmp_path, 3)
     assert found.calibration_ == whole.calibration_

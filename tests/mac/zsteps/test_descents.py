@@ -94,7 +94,7 @@ def test_the_descent_on_errors_is_torchs_optimiser_on_autograd(sizes, hidden, lo
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("loss_name", LOSSES)
-@pytest.mark.parametrize("zstep", [AdamCoordinates(), ErrorCoordinates()], ids=lambda z: type(z).__name__)
+@pytest.mark.parametrize("zstep", [AdamCoordinates(steps=6), ErrorCoordinates(steps=6)], ids=lambda z: type(z).__name__)
 def test_what_they_hand_on_is_what_the_expansion_would_make(zstep, loss_name, dtype):
     tolerance = 1e-12 if dtype == torch.float64 else 2e-5
     for hidden in ACTIVATIONS:
@@ -114,7 +114,7 @@ def test_what_they_hand_on_is_what_the_expansion_would_make(zstep, loss_name, dt
                     assert torch.allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("zstep", [AdamCoordinates(), ErrorCoordinates()], ids=lambda z: type(z).__name__)
+@pytest.mark.parametrize("zstep", [AdamCoordinates(steps=6), ErrorCoordinates(steps=6)], ids=lambda z: type(z).__name__)
 def test_a_later_solve_leaves_an_earlier_ones_answer_alone(zstep):
     """Buffers are reused within a solve, never between two."""
     for problem in (make_problem(), make_images()):

@@ -44,8 +44,16 @@ def problems_for(zstep, rows):
         yield odd
 
 
-@each_zstep
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+# in double precision all, in single one of every kind: an optimiser's arithmetic is the same in both
+PRECISIONS = [
+    pytest.param(zstep, dtype, id=f"{name}-{dtype}".replace("torch.", ""))
+    for name, zstep in ZSTEPS.items()
+    for dtype in (torch.float64, torch.float32)
+    if dtype == torch.float64 or getattr(zstep, "optimizer", torch.optim.Adam) is torch.optim.Adam
+]
+
+
+@pytest.mark.parametrize(("zstep", "dtype"), PRECISIONS)
 def test_changing_one_row_changes_only_that_rows_coordinates(zstep, dtype):
     """Bit for bit, with outrageous rows and rows that overflow to inf or NaN; a bound makes the latter zero."""
     others = [n for n in range(20) if n != 7]
