@@ -20,9 +20,8 @@ from torch import Tensor
 
 from dpmac.kernels.built import BuiltPart
 from dpmac.kernels.gathering import Columns
-from dpmac.kernels.positions import ROOM
 from dpmac.modules.rules import RULES
-from dpmac.modules.shares import part_of, shape_of
+from dpmac.modules.shares import Positions, part_of, shape_of
 from dpmac.modules.taps import Call, Watch
 from dpmac.modules.task import Task, differentiating
 from dpmac.modules.whole_rows import by_vmap, one_by_one
@@ -30,7 +29,6 @@ from dpmac.privacy.parts import Part
 
 ALIKE = 1e-3  # of the largest gradient of a parameter: rounding is far below, and a wrong rule is far above
 NOISE = 64  # units of rounding of the largest gradient of all: a gradient that is zero in truth comes to a few
-ALL_PARTS = 1 << 30  # bytes of built shares of all parts together that are kept at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +62,15 @@ class RowGradients:
         watch = self._passed(columns)
         shares = watch.collected()
         whole = self._whole(columns)
-        room = ALL_PARTS
         parts: list[Part] = []
         for name, parameter in parameters.items():
             if name in whole:
                 parts.append(BuiltPart(whole[name].reshape(rows, *shape_of(parameter))))
                 continue
-            part = part_of(parameter, shares.pop(name, []), rows, min(ROOM, room))
-            if isinstance(part, BuiltPart):
-                room = max(0, room - part.values.numel() * part.values.element_size())
-            parts.append(part)
+            found = shares.pop(name, [])
+            to_build = any(isinstance(share, Positions) for share in found)
+            keep = to_build and watch.taken(rows * parameter.numel())
+            parts.append(part_of(parameter, found, rows, keep))
         return parts
 
     def _passed(self, columns: Columns) -> Watch:

@@ -60,8 +60,11 @@ def shape_of(parameter: Tensor) -> tuple[int, ...]:
     return (parameter.shape[0], math.prod(parameter.shape[1:]))
 
 
-def part_of(parameter: nn.Parameter, shares: Sequence[Share], rows: int, room: int = ROOM) -> Part:
+def part_of(parameter: nn.Parameter, shares: Sequence[Share], rows: int, keep: bool = True) -> Part:
     """The part of one parameter: the shares of all calls that used it, added up row by row.
+
+    ``keep`` says whether there is memory to keep every row's gradient; if not, those over positions are built anew
+    whenever they are needed, a few rows at a time.
 
     Calls of one kind are put side by side, so that a weight that is used again and again costs no more than one that is
     used at as many positions. Where kinds differ (a table that is also a matrix), every row's gradient is built.
@@ -71,7 +74,7 @@ def part_of(parameter: nn.Parameter, shares: Sequence[Share], rows: int, room: i
         return BuiltPart(parameter.new_zeros(rows, *shape).detach())
     if all(isinstance(share, Positions) for share in shares):
         left, right = (_beside([getattr(share, side) for share in shares]) for side in ("left", "right"))
-        return position_part(left, right, room)
+        return position_part(left, right, ROOM if keep else 0)
     if all(isinstance(share, Tokens) for share in shares):
         tokens, vectors = (_beside([getattr(share, side) for share in shares]) for side in ("tokens", "vectors"))
         return token_part(tokens, vectors, shape[0])

@@ -20,8 +20,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from dpmac.kernels.positions import ROOM
 from dpmac.modules.shares import Share
 
+ALL_PARTS = 1 << 30  # bytes of built shares of all parts together that are kept at a time
 Rule = Callable[..., Any]
 Shares = Callable[[Tensor], Mapping[str, Share]]  # gradient of the output -> role of a parameter -> its share
 
@@ -98,6 +100,7 @@ class Watch(TorchFunctionMode):
         self.calls: list[Call] = []
         self.taps: list[Tapped] = []
         self.anchor = torch.zeros((), requires_grad=True)
+        self.room = ALL_PARTS
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         rule = self._rules.get(func)
@@ -161,6 +164,13 @@ class Watch(TorchFunctionMode):
             )
         self.calls.append(call)
         return call
+
+    def taken(self, numbers: int) -> bool:
+        """Whether so many numbers of single precision may be built and kept; if so, they count as taken."""
+        fits = 4 * numbers <= min(ROOM, self.room)
+        if fits:
+            self.room -= 4 * numbers
+        return fits
 
     def collected(self) -> dict[str, list[Share]]:
         """The shares of every tapped parameter, call by call, once the backward pass is through."""

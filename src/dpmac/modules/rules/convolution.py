@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from dpmac.kernels.patches import patches
 from dpmac.modules.shares import Built, Positions, Share
 from dpmac.modules.taps import Watch
 
 Sizes = int | Sequence[int]
+FEW = 32  # rows whose patches are made at a time
 
 
 def conv(
@@ -35,11 +38,12 @@ def conv(
     steps, gaps = several(stride, dims), several(dilation, dims)
 
     def shares(gradient: Tensor) -> dict[str, Share]:
-        padded = pad(input.detach(), padding, kernel, gaps)
         slopes = by_row(gradient, watch.rows).flatten(3)  # (rows, k, d_out, positions)
         found: dict[str, Share] = {"bias": Built(slopes.sum(dim=(1, 3)))}
         if watch.knows(weight):
-            found["weight"] = _weight_share(slopes, by_row(unfold(padded, kernel, steps, gaps), watch.rows), groups)
+            cut = partial(patches, kernel=kernel, stride=steps, dilation=gaps)
+            padded = pad(input.detach(), padding, kernel, gaps)
+            found["weight"] = _weight_share(watch, slopes, padded, cut, groups)
         return found
 
     parameters = {"weight": weight, "bias": bias}
@@ -77,9 +81,9 @@ def conv_transpose(
         slopes = by_row(gradient, watch.rows).flatten(3)
         found: dict[str, Share] = {"bias": Built(slopes.sum(dim=(1, 3)))}
         if watch.knows(weight):
-            wide = unfold(pad(gradient, padding, kernel, gaps), kernel, steps, gaps, tuple(input.shape[2:]))
+            cut = partial(patches, kernel=kernel, stride=steps, dilation=gaps, keep=tuple(input.shape[2:]))
             inputs = by_row(input.detach(), watch.rows).flatten(3)
-            found["weight"] = _weight_share(inputs, by_row(wide, watch.rows), groups)
+            found["weight"] = _weight_share(watch, inputs, pad(gradient, padding, kernel, gaps), cut, groups)
         return found
 
     return watch.run(
@@ -91,15 +95,24 @@ def conv_transpose(
     )
 
 
-def _weight_share(slopes: Tensor, patches: Tensor, groups: int) -> Share:
-    """From (rows, k, d_out, positions) and (rows, k, channels x kernel, positions)."""
+def _weight_share(watch: Watch, slopes: Tensor, images: Tensor, cut: Callable[[Tensor], Tensor], groups: int) -> Share:
+    """From slopes (rows, k, d_out, positions) and the images whose patches ``cut`` gives: (..., d_in, positions).
+
+    Patches take far more memory than images. Where every row's gradient is built anyway, they are made for a few rows
+    at a time, which a cache can hold.
+    """
     rows, each, units, positions = slopes.shape
-    if groups == 1:
-        return Positions(_positions(slopes), _positions(patches))
-    left = slopes.reshape(rows * each * groups, units // groups, positions)
-    right = patches.reshape(rows * each * groups, -1, positions)
-    values = torch.bmm(left, right.transpose(1, 2)).reshape(rows, each, -1)
-    return Built(values.sum(dim=1))
+    width = cut(images[:1]).shape[1] // groups
+    if groups == 1 and not (slopes.dtype == torch.float32 and watch.taken(slopes[..., 0].numel() * width)):
+        return Positions(_positions(slopes), _positions(by_row(cut(images), rows)))
+    values = slopes.new_empty(rows * each * groups, units // groups, width)
+    few = FEW * each
+    for start in range(0, rows * each, few):
+        left = slopes.flatten(0, 1)[start : start + few].reshape(-1, units // groups, positions)
+        right = cut(images[start : start + few]).reshape(-1, width, positions)
+        torch.bmm(left, right.transpose(1, 2), out=values[start * groups : (start + few) * groups])
+    by_rows = values.reshape(rows, each, units * width)
+    return Built(by_rows.squeeze(1) if each == 1 else by_rows.sum(dim=1))
 
 
 def _positions(values: Tensor) -> Tensor:
@@ -129,35 +142,6 @@ def pad(images: Tensor, padding: Sizes | str, kernel: tuple[int, ...], dilation:
     return F.pad(images, flat) if any(flat) else images
 
 
-def unfold(
-    images: Tensor,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-    sizes: tuple[int, ...] | None = None,
-) -> Tensor:
-    """Every patch as a column: (images, channels x kernel, positions). ``sizes`` are how many positions to keep."""
-    if len(kernel) == 2 and sizes is None:
-        return F.unfold(images, kernel, dilation=dilation, stride=stride)
-    patches = images
-    dims = len(kernel)
-    for place in range(dims):
-        reach = dilation[place] * (kernel[place] - 1) + 1
-        patches = patches.unfold(2 + place, reach, stride[place])[..., :: dilation[place]]
-        if sizes is not None:
-            patches = patches.narrow(2 + place, 0, sizes[place])
-    # (images, channels, positions..., kernel...)
-    order = (0, 1, *range(2 + dims, 2 + 2 * dims), *range(2, 2 + dims))
-    return patches.permute(order).reshape(images.shape[0], -1, _product(patches.shape[2 : 2 + dims]))
-
-
 def by_row(values: Tensor, rows: int) -> Tensor:
     """(rows x k, ...) to (rows, k, ...)."""
     return values.reshape(rows, values.shape[0] // rows, *values.shape[1:])
-
-
-def _product(sizes: Sequence[int]) -> int:
-    product = 1
-    for size in sizes:
-        product *= size
-    return product

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpmac.checks import ArgumentError, integer
+from dpmac.kernels.patches import patches
 from dpmac.kernels.positions import position_part
-from dpmac.nets.layers.base import Layer, Shape, WeightLayer, with_one
+from dpmac.nets.layers.base import Layer, Shape, WeightLayer
 from dpmac.nets.layers.dense import filled
 from dpmac.privacy.parts import Part
 
@@ -64,7 +65,14 @@ class Conv2d(WeightLayer):
 
     def patches(self, inputs: Tensor) -> Tensor:
         """Every position's patch as a row: (rows, positions, d_in)."""
-        return F.unfold(inputs, self.kernel_size, padding=self.padding, stride=self.stride).transpose(1, 2)
+        return self._columns(inputs).transpose(1, 2)
+
+    def _columns(self, inputs: Tensor) -> Tensor:
+        """Every position's patch as a column, in which they lie in memory: (rows, d_in, positions)."""
+        (height, width), padded = self.padding, inputs
+        if height or width:
+            padded = F.pad(inputs, (width, width, height, height))
+        return patches(padded, self.kernel_size, self.stride, (1, 1))
 
     def forward(self, inputs: Tensor) -> Tensor:
         height, width = slid("inputs", tuple(inputs.shape[1:]), self.kernel_size, self.stride, self.padding)
@@ -77,7 +85,9 @@ class Conv2d(WeightLayer):
         return F.fold(patches, size, self.kernel_size, padding=self.padding, stride=self.stride)
 
     def part(self, slopes: Tensor, inputs: Tensor) -> Part:
-        return position_part(_by_position(slopes), with_one(self.patches(inputs)))
+        columns = self._columns(inputs)
+        with_ones = torch.cat([columns, torch.ones_like(columns[:, :1])], dim=1)
+        return position_part(_by_position(slopes), with_ones.transpose(1, 2))
 
     @property
     def fan(self) -> tuple[int, int]:
