@@ -150,6 +150,15 @@ def test_embeddings_that_depend_on_the_batch_are_refused(option):
     refused(module, f"^{next(iter(option))}=.*'0.weight'", WORDS)
 
 
+def test_a_frozen_embedding_that_changes_by_what_the_batch_holds_is_refused():
+    module = chain(nn.Embedding(11, 3, max_norm=1.0).requires_grad_(False), nn.Flatten(), nn.Linear(18, CLASSES))
+    refused(module, "^max_norm=1.0: a frozen embedding", WORDS)
+
+
+def test_a_module_that_changes_its_inputs_is_refused():
+    refused(Own(lambda own, x: own.layer(x.mul_(2.0)) + own.spare(x)), "changes its inputs in place")
+
+
 def test_attention_and_sequences_that_are_not_handled_are_refused():
     class Attention(nn.Module):
         def __init__(self, **more):

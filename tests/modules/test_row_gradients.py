@@ -102,12 +102,10 @@ def test_bounded_parts_keep_the_promise_and_the_module_is_left_as_it_was(name):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e30])
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("weight norm",)])
+@pytest.mark.parametrize("name", [name for name in NAMES if zoo()[name].rows(1, 0)[0].dtype.is_floating_point])
 def test_a_row_that_makes_no_number_counts_as_blank_and_touches_no_other(name, bad):
     one = sample(name)
     columns = one.rows(64, 5)
-    if not columns[0].dtype.is_floating_point:
-        pytest.skip("tokens have a test of their own")
     query = ModuleStep(gradients(name), JointClip(1.0)).query()
     wild = (columns[0].clone(), *columns[1:])
     wild[0][3] = bad

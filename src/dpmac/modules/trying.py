@@ -69,8 +69,12 @@ def check_rows_alone(task: Task, parts: Callable[..., list[Part]], kinds: Column
 def _check_reached(task: Task, columns: Columns) -> None:
     """Every trained parameter must have a gradient: noise on one that has none would only move it about."""
     parameters = task.parameters
+    given = [column.clone() for column in columns]
     with differentiating():
         losses = task.losses(columns)
+        if not all(map(_same, columns, given)):
+            fix = "it changes its inputs in place, which are read more than once: let it make new tensors"
+            raise ArgumentError("module", type(task.module).__name__, fix)
         if not losses.requires_grad:
             fix = "it does not depend on any trained parameter: is there a detach() or a no_grad() on the way?"
             raise ArgumentError("loss", task.loss, fix)

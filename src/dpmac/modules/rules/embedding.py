@@ -82,8 +82,12 @@ def embedding_bag(
 
 
 def _refuse(name: str | None, **options: Any) -> None:
-    """Options whose gradient, or whose table, depends on the other rows of the batch."""
+    """Options whose gradient, or whose table, depends on the other rows of the batch.
+
+    ``max_norm`` changes the table in place for the tokens that come up, so it is refused for frozen tables, too.
+    """
     for option, value in options.items():
-        if name is not None and value:
-            fix = f"the embedding {name!r} is then changed or scaled by what the batch holds: leave {option} out"
+        if value and (name is not None or option == "max_norm"):
+            what = "a frozen embedding" if name is None else f"the embedding {name!r}"
+            fix = f"{what} is then changed or scaled by what the batch holds: leave {option} out"
             raise ArgumentError(option, value, fix)
