@@ -190,6 +190,15 @@ MUTANTS = (
         (f"{STAGES}::test_every_estimator_looks_at_its_rows",),
     ),
     Mutant(
+        "c-objects-are-numbers",
+        "Objects of C code in NumPy and torch count as numbers: an iterator or a future hides a released network.",
+        "These packages are numeric. Real: found in an attack.",
+        "extensions/contents.py",
+        "known = top in sys.stdlib_module_names or (",
+        'known = top in sys.stdlib_module_names or top in ("numpy", "torch") or (',
+        ("tests/extensions/test_contents.py::test_c_objects_that_may_keep_something_unseen_are_named",),
+    ),
+    Mutant(
         "network-forgets-the-stage-before",
         "A network that was trained on codes knows its own ledger only.",
         "The codes were public.",

@@ -49,7 +49,7 @@ MUTANTS = (
         "A folder's name is tried, but not the longer one under which it is written: nothing can be saved.",
         "What can be made can be renamed.",
         "cli/places.py",
-        '        with _told("--out", folder), whole_folder(where) as beside:\n'
+        '        with _told("--out", folder), new_folder(where) as beside:\n'
         "            write_new(beside / JOB, TRIAL)\n",
         '        with _told("--out", folder):\n            where.mkdir(parents=True)\n',
         (f"{PLACES}::test_what_is_in_the_way_is_found_before_anything_is_spent",),

@@ -205,6 +205,18 @@ MUTANTS = (
         ("tests/extensions/test_world.py::test_sums_that_no_rows_could_make_are_refused_before_anything_is_paid",),
     ),
     Mutant(
+        "one-buffer-for-all-processes",
+        "A message that is too short leaves the sums of the process before in the buffer: they are added again.",
+        "Memory is allocated once. Real: found in an attack, a row counted four times.",
+        "extensions/processes.py",
+        "theirs = torch.full_like(mine, math.nan)",
+        'theirs = self.__dict__.setdefault("_buffer", torch.zeros_like(mine))',
+        (
+            "tests/extensions/test_process_group_words.py::"
+            "test_a_message_that_is_too_short_never_brings_another_process_sums_again",
+        ),
+    ),
+    Mutant(
         "impossible-sums-paid-for",
         "Sums that cannot be true are left out, and the rest is released as if nothing had happened.",
         "One bad worker should not stop a training.",

@@ -14,6 +14,7 @@ import pytest
 import dpmac
 from cli.commands import lines_of, wait_for
 from dpmac.cli import places, scores, training
+from dpmac.cli.jobs import Job
 from dpmac.privacy import Ledger
 
 TRAIN = ["train", "patients.csv", "--schema", "patients.schema.json", "--epsilon", "1", "--quiet"]
@@ -137,6 +138,42 @@ def test_somebody_elses_folder_is_never_removed(new_hospital, monkeypatch):
     with pytest.raises(dpmac.checks.ArgumentError), places.tried_folder(Path("run")):
         pass
     assert (new_hospital / "run" / "mine").exists()
+
+
+def running(folder):
+    """A run that another process has begun: its job, its checkpoint, and the ledger of its own."""
+    (folder / "checkpoint").mkdir(parents=True)
+    (folder / "job.json").write_text("{}")
+    (folder / "checkpoint.ledger").write_text("35 releases")
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_run_that_another_process_began_between_is_left_as_it_is(new_hospital, monkeypatch):
+    """Found in an attack: a trial folder was put over a running one, and then removed with its ledger."""
+    monkeypatch.chdir(new_hospital)
+    there = set()
+    monkeypatch.setattr(places, "check_file", lambda *_: there.update(running(new_hospital / "run")))
+    with pytest.raises(dpmac.checks.ArgumentError), places.tried_folder(Path("run")):
+        pass
+    assert {path.name for path in (new_hospital / "run").iterdir()} == there
+    assert sorted(path.name for path in new_hospital.glob(".run*")) == []
+
+
+def test_a_job_is_begun_by_one_process_alone(new_hospital, run, monkeypatch):
+    """While this one was reading its rows, another has begun in the same folder: its job stays."""
+    begin = Job.begin
+
+    def later(job, folder):
+        running(new_hospital / "run")
+        begin(job, folder)
+
+    monkeypatch.setattr(Job, "begin", later)
+    done = run(*TRAIN, *FAST, "--out", "run", "--ledger", "x.ledger")
+    assert done.code == 2
+    assert "another process has begun a run there meanwhile" in done.err
+    assert (new_hospital / "run" / "job.json").read_text() == "{}"
+    assert (new_hospital / "run" / "checkpoint.ledger").exists()
+    assert not (new_hospital / "x.ledger").exists()
 
 
 # --- public rows ------------------------------------------------------------------------------------------------------

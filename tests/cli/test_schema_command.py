@@ -98,7 +98,7 @@ REFUSED = [
     (["--epsilon", "0"], "epsilon=0.0"),
     (["--epsilon", "1", "--delta", "0.1"], "delta=0.1"),
     (["--epsilon", "1", "--schema", "patients.schema.json"], "there is nothing to estimate"),
-    (["--epsilon", "1", "--out", "patients.csv/x"], "nothing can be written"),
+    (["--epsilon", "1", "--out", "patients.csv/x"], "give a file in a folder that is there"),
     (["--epsilon", "1", "--schema", "none.json"], "none.json"),
 ]
 
@@ -130,7 +130,17 @@ def test_an_estimate_that_is_interrupted_leaves_what_others_have_paid(new_hospit
     assert len(Ledger.read(new_hospital / "book.ledger")) == 6
 
 
-IN_THE_WAY = ["book.ledger", "./book.ledger", "book.ledger.seen", "patients.csv", "folder", "bad\udcff", "link.ledger"]
+IN_THE_WAY = [
+    "no/where.json",
+    "broken/where.json",
+    "book.ledger",
+    "./book.ledger",
+    "book.ledger.seen",
+    "patients.csv",
+    "folder",
+    "bad\udcff",
+    "link.ledger",
+]
 
 
 @pytest.mark.parametrize("out", IN_THE_WAY)
@@ -140,6 +150,7 @@ def test_an_estimate_is_written_over_nothing_that_is_needed(out, new_hospital, r
 
     Ledger(new_hospital / "book.ledger").append(Entry("training step", 1.0, 0.5))
     (new_hospital / "folder").mkdir()
+    (new_hospital / "broken").symlink_to(new_hospital / "nothing")
     (new_hospital / "link.ledger").symlink_to(new_hospital / "book.ledger")
     before = {path.name: path.read_bytes() for path in new_hospital.iterdir() if path.is_file()}
     words = ["schema", "estimate", "patients.csv", "--schema", "half-done.json", "--ledger", "book.ledger"]

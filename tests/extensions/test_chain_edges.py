@@ -304,3 +304,14 @@ def test_a_renewed_file_is_on_the_disk_before_it_takes_the_old_ones_place_and_so
     part = disk[moved][1]
     assert ("file", part, 3) in disk[:moved]
     assert disk[moved:] == [("moved", part, "ledger"), ("folder", ["ledger"]), ("file", "ledger", 4)]
+
+
+def test_a_line_without_end_is_refused_before_it_is_read(tmp_path):
+    """Found in an attack: a label of 60 million characters was loaded, and took a gigabyte."""
+    path = tmp_path / "ledger"
+    Ledger(path).append(Entry("a" * 100, 1.0, 0.5))
+    whole = path.read_text()
+    for longer, said in ((2**17, "a text of 131,072 characters"), (2**21, "are the most")):
+        path.write_text(whole.replace("a" * 100, "a" * longer))
+        with pytest.raises(ValueError, match=said):
+            Ledger.read(path)

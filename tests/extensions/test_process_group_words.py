@@ -162,6 +162,26 @@ def test_sums_that_no_rows_make_are_refused_by_name_and_nobody_pays(lie, monkeyp
     assert notes == []
 
 
+class Cut(Talk):
+    """As gloo does with a message that is shorter than the buffer: only its first number arrives from process 2."""
+
+    def recv(self, tensor, src, group):
+        if self._local(src, group) != 2:
+            super().recv(tensor, src, group)
+            return
+        said = torch.empty_like(tensor)
+        super().recv(said, src, group)
+        tensor[:1] = said[:1]
+
+
+def test_a_message_that_is_too_short_never_brings_another_process_sums_again(monkeypatch):
+    """Found in an attack: one buffer served all processes, and what a short message left in it was added twice."""
+    notes: list[str] = []
+    said = in_threads(monkeypatch, 3, lambda world: released(world, notes=notes), talk=Cut(3))
+    assert said[0].words.startswith("WorldError: process 2 sent sums that no rows of its own could make")
+    assert notes == []
+
+
 def test_a_leader_that_cannot_pay_ends_it_for_all(monkeypatch):
     notes: list[str] = []
 

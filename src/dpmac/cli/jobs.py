@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpmac.checks import ArgumentError
+
 if TYPE_CHECKING:
     from dpmac.extensions.world import World
     from dpmac.privacy import Ledger
@@ -95,11 +97,15 @@ class Job:
         )
 
     def begin(self, folder: Path) -> None:
-        """Make the run folder: it is there with its job, or not at all."""
-        from dpmac.saving.writing import whole_folder
+        """Make the run folder: it is there with its job, or not at all, and it is nobody else's."""
+        from dpmac.saving.writing import new_folder
 
-        with whole_folder(folder.absolute()) as beside:
-            self.save(beside)
+        try:
+            with new_folder(folder.absolute()) as beside:
+                self.save(beside)
+        except FileExistsError:
+            fix = "another process has begun a run there meanwhile: give a folder that is not there yet"
+            raise ArgumentError("--out", str(folder), fix) from None
 
     def save(self, folder: Path) -> None:
         """Write ``job.json``."""

@@ -69,6 +69,8 @@ def check_estimate(file: Path, ledger: Path, out: Path | None) -> None:
         _check_apart(out, ledger)
         if os.path.isdir(out):
             raise ArgumentError("--out", str(out), "this is a folder: give a file")
+        if not os.path.isdir(out.absolute().parent):
+            raise ArgumentError("--out", str(out), "give a file in a folder that is there")
         check_file("--out", out)
     check_ledger(ledger)
 
@@ -131,15 +133,18 @@ def check_again(folder: Path, ledger: Path, scratch: Path | None) -> None:
 
 @contextmanager
 def tried_folder(folder: Path) -> Iterator[None]:
-    """Inside, a new folder is there, made as a training makes it, with its longest names in it; then it is gone."""
-    from dpmac.saving.writing import whole_folder
+    """Inside, a new folder is there, made as a training makes it, with its longest names in it; then it is gone.
+
+    It is this process' own from the first moment, or an error: what is removed is never another one's run.
+    """
+    from dpmac.saving.writing import new_folder
     from dpmac.training.checkpoint import NAME
 
     check_file("--out", folder)
     where = folder.absolute()
     made = _missing(where.parent)
     try:
-        with _told("--out", folder), whole_folder(where) as beside:
+        with _told("--out", folder), new_folder(where) as beside:
             write_new(beside / JOB, TRIAL)
         try:
             with _told("--out", folder):

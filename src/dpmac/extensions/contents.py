@@ -14,6 +14,7 @@ in the attributes of its objects.
 
 from __future__ import annotations
 
+import builtins
 import dis
 import gc
 import site
@@ -38,8 +39,13 @@ _DRAWS = (np.random.RandomState, np.random.Generator, np.random.BitGenerator)
 _INERT = frozenset({*_BARE, *_TORCH, CodeType, np.dtype})
 # parts of the runtime that refer to much of the process, and that no training step computes with
 _MACHINERY = frozenset({"logging", "importlib", "_frozen_importlib", "_frozen_importlib_external", "typing", "_abc"})
-# packages whose C objects hold only numbers; pybind11's own are base classes and plain functions
-_NUMBERS = frozenset({"numpy", "torch", "pandas", "scipy", "sklearn", "pyarrow", "pybind11_builtins"})
+# C code that holds only numbers and texts: these classes, and all of these packages but for what may keep objects.
+# Of other C objects of NumPy and torch (iterators over arrays of objects, futures) that is not known.
+_OPERATORS = (torch._C.FunctionSchema, torch._C.DispatchKey, torch.Tag)  # what torch says of its own operators
+_NUMBERS = (np.generic, np.dtype, np.ufunc, np.ndarray, torch.Size, torch.finfo, torch.iinfo, *_OPERATORS)
+_NUMERIC = frozenset({"pandas", "scipy", "sklearn", "pyarrow", "pybind11_builtins"})  # pybind11: bases and functions
+_TABLES_OF_OBJECTS = frozenset({"pandas._libs.hashtable"})
+_CALLBACKS = frozenset({"sqlite3"})  # of Python's library: these keep functions that the collector is not told about
 _COLLECTED, _HEAP = 1 << 14, 1 << 9  # Py_TPFLAGS_HAVE_GC, Py_TPFLAGS_HEAPTYPE
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 _GLOBAL_HOOKS = tuple(hooks for name, hooks in vars(torch_modules).items() if name.startswith("_global_"))
@@ -95,7 +101,12 @@ def _hides(kind: type) -> bool:
     top = module.partition(".")[0]
     if module == "builtins" and kind.__flags__ & _HEAP:  # C code that names no module gets this one
         top = ""
-    return not (kind.__flags__ & _COLLECTED or bare or top in _NUMBERS or top in sys.stdlib_module_names)
+    if top in _CALLBACKS:
+        return not bare
+    if issubclass(kind, _NUMBERS) or kind in _INERT or issubclass(kind, _DRAWS):
+        return False
+    known = top in sys.stdlib_module_names or (top in _NUMERIC and module not in _TABLES_OF_OBJECTS)
+    return not (kind.__flags__ & _COLLECTED or bare or known)
 
 
 # --- functions and classes --------------------------------------------------------------------------------------------
@@ -117,7 +128,8 @@ def _variables(function: FunctionType) -> list[Any]:
     """
     named, imported, attributes = _names(function.__code__)
     called = _modules_called(len(sys.modules))
-    waiting = [function.__globals__[name] for name in named if name in function.__globals__]
+    known = {**vars(builtins), **function.__globals__}  # a name that is not global may be a builtin
+    waiting = [known[name] for name in named if name in known]
     waiting += [sys.modules.get(full) for name in imported for full in called.get(name, ())]
     found, seen = list[Any](), set[int]()
     while waiting:

@@ -33,8 +33,10 @@ from typing import IO, Any
 from dpmac.checks import ArgumentError
 from dpmac.extensions import rollback_guard
 from dpmac.files import part_of, sync
+from dpmac.limits import check_values
 
 FORMAT, OLD_FORMAT = "dpmac-ledger-2", "dpmac-ledger-1"
+LINE_BYTES = 2**20  # of a line: a release of a thousand partitions has a tenth of that
 _DIGITS = 12
 _LONGEST = 200  # characters of a data set's name: the header fits in one sector, which a disk writes atomically
 
@@ -261,7 +263,10 @@ def _digest(before: str, line: Mapping[str, Any]) -> str:
 
 def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
+        if len(line) > LINE_BYTES:
+            raise ValueError(f"{len(line):,} bytes, and {LINE_BYTES:,} are the most")
         raw = _loaded(line)
+        check_values(raw)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}, line {number}: damaged ({error})") from error
     if not isinstance(raw, dict):

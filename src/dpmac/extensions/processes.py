@@ -87,15 +87,17 @@ class ProcessGroup:
     def _collect(self, mine: Tensor, limits: Sequence[float]) -> list[int]:
         """Add everybody's sums to the leader's; on the leader, returns the ranks whose sums are impossible.
 
-        One process after the other: a reduction would add numbers that nobody has inspected.
+        One process after the other: a reduction would add numbers that nobody has inspected. Each process has a buffer
+        of its own, filled with NaN before it is heard: a message that is too short leaves NaN, which no sum may hold,
+        and not the sums of whoever was heard before.
         """
         if not self.leads:
             with self._talking():
                 distributed.send(mine, dst=self._first, group=self._group)
             return []
         liars = list[int]()
-        theirs = torch.empty_like(mine)
         for rank in range(1, self.size):
+            theirs = torch.full_like(mine, math.nan)
             with self._talking():
                 distributed.recv(theirs, src=self._global(rank), group=self._group)
             if possible_sums(theirs, limits[rank]):

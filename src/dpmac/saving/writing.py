@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,6 +61,33 @@ def whole_folder(where: Path) -> Iterator[Path]:
             if where.exists():
                 where.rmdir()  # an empty one; not every system renames over it
             beside.rename(where)
+        sync(where.parent)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def new_folder(where: Path) -> Iterator[Path]:
+    """A folder to write into, which becomes ``where`` at the end; FileExistsError if anything is there by then.
+
+    Of several processes that make the same folder exactly one succeeds, provided that each puts something into it:
+    a folder is renamed over nothing, or over an empty one.
+    """
+    where.parent.mkdir(parents=True, exist_ok=True)
+    beside = part_of(where)
+    beside.mkdir()
+    try:
+        yield beside
+        for path in beside.iterdir():
+            sync(path)
+        sync(beside)
+        try:
+            beside.rename(where)
+        except OSError as error:
+            if os.path.lexists(where):
+                raise FileExistsError(errno.EEXIST, "it is there already", str(where)) from error
+            raise
         sync(where.parent)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)

@@ -188,11 +188,18 @@ def _parquet(path: Path) -> Table:
 
 
 def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
-    """A table as CSV; numbers with all their digits, and nothing where a cell is missing."""
+    """A table as CSV; numbers with all their digits, and nothing where a cell is missing.
+
+    Rows with a carriage return are quoted whole: the csv module leaves one as it is, and readers end a line there.
+    """
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_written(cell) for cell in row] for row in zip(*columns.values(), strict=True))
+    plain, quoted = csv.writer(out, lineterminator="\n"), csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for row in (list(columns), *zip(*columns.values(), strict=True)):
+        cells = [_written(cell) for cell in row]
+        writer = plain
+        if any(isinstance(cell, str) and "\r" in cell for cell in cells):
+            writer = quoted
+        writer.writerow(cells)
     return out.getvalue()
 
 
