@@ -65,7 +65,7 @@ class Conv2d(WeightLayer):
         self.bias = nn.Parameter(torch.zeros(units))
 
     def _columns(self, inputs: Tensor) -> Tensor:
-        """Every position's patch as a column, and the constant that the bias multiplies: (rows, d_in + 1, positions)."""
+        """Every position's patch as a column, with a 1 for the bias below it: (rows, d_in + 1, positions)."""
         (height, width), padded = self.padding, inputs
         if height or width:
             padded = F.pad(inputs, (width, width, height, height))
