@@ -13,10 +13,13 @@ from torch import Tensor
 Sizes = tuple[int, ...]
 
 
-def patches(images: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, keep: Sizes | None = None) -> Tensor:
+def patches(
+    images: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, keep: Sizes | None = None, one: bool = False
+) -> Tensor:
     """(images, channels, sizes...) to (images, channels x kernel, positions), without padding.
 
-    ``keep`` is how many positions to keep in each dimension, where there may be more than are wanted.
+    ``keep`` is how many positions to keep in each dimension, where there may be more than are wanted. With ``one``
+    every column has a 1 below its last number: the constant that a bias multiplies.
     """
     dims, found = len(kernel), images
     for place in range(dims):
@@ -26,5 +29,8 @@ def patches(images: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, keep:
             found = found.narrow(2 + place, 0, keep[place])
     # (images, channels, positions..., kernel...)
     order = (0, 1, *range(2 + dims, 2 + 2 * dims), *range(2, 2 + dims))
-    columns = images.shape[1] * math.prod(kernel)
-    return found.permute(order).reshape(images.shape[0], columns, math.prod(found.shape[2 : 2 + dims]))
+    ordered, columns = found.permute(order), images.shape[1] * math.prod(kernel)
+    whole = images.new_empty(images.shape[0], columns + one, math.prod(found.shape[2 : 2 + dims]))
+    whole[:, columns:] = 1.0
+    whole[:, :columns].view(ordered.shape).copy_(ordered)
+    return whole

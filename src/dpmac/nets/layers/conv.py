@@ -1,4 +1,4 @@
-"""The convolution, by unfolding: a dense layer that serves every patch of an image."""
+"""The convolution: a dense layer that serves every patch of an image. Its slopes in the weights are by unfolding."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.grad import conv2d_input
 
 from dpmac.checks import ArgumentError, integer
 from dpmac.kernels.patches import patches
@@ -63,31 +64,23 @@ class Conv2d(WeightLayer):
         self.weight = nn.Parameter(torch.zeros(units, channels, *self.kernel_size))
         self.bias = nn.Parameter(torch.zeros(units))
 
-    def patches(self, inputs: Tensor) -> Tensor:
-        """Every position's patch as a row: (rows, positions, d_in)."""
-        return self._columns(inputs).transpose(1, 2)
-
     def _columns(self, inputs: Tensor) -> Tensor:
-        """Every position's patch as a column, in which they lie in memory: (rows, d_in, positions)."""
+        """Every position's patch as a column, with a 1 for the bias below it: (rows, d_in + 1, positions)."""
         (height, width), padded = self.padding, inputs
         if height or width:
             padded = F.pad(inputs, (width, width, height, height))
-        return patches(padded, self.kernel_size, self.stride, (1, 1))
+        return patches(padded, self.kernel_size, self.stride, (1, 1), one=True)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        height, width = slid("inputs", tuple(inputs.shape[1:]), self.kernel_size, self.stride, self.padding)
-        u = F.linear(self.patches(inputs), self.weight.flatten(1), self.bias)
-        return u.transpose(1, 2).reshape(len(inputs), len(self.weight), height, width)
+        return F.conv2d(inputs, self.weight, self.bias, self.stride, self.padding)
 
     def back(self, slopes: Tensor, inputs: Tensor) -> Tensor:
-        patches = (_by_position(slopes) @ self.weight.flatten(1)).transpose(1, 2)
-        size = tuple(inputs.shape[2:])
-        return F.fold(patches, size, self.kernel_size, padding=self.padding, stride=self.stride)
+        shape = list(inputs.shape)
+        found: Tensor = conv2d_input(shape, self.weight, slopes, self.stride, self.padding)  # type: ignore[no-untyped-call]
+        return found
 
     def part(self, slopes: Tensor, inputs: Tensor) -> Part:
-        columns = self._columns(inputs)
-        with_ones = torch.cat([columns, torch.ones_like(columns[:, :1])], dim=1)
-        return position_part(_by_position(slopes), with_ones.transpose(1, 2))
+        return position_part(_by_position(slopes), self._columns(inputs).transpose(1, 2))
 
     @property
     def fan(self) -> tuple[int, int]:
