@@ -163,7 +163,7 @@ def test_targets_that_are_no_numbers_are_named():
 
 
 @parametrize_with_checks(
-    [DPMACRegressor((), epsilon=math.inf, epochs=40, random_state=0, learning_rate=0.1, target_range=(-300, 300))]
+    [DPMACRegressor((), epsilon=math.inf, epochs=20, random_state=0, learning_rate=0.2, target_range=(-300, 300))]
 )
 def test_scikit_learns_own_checks_of_a_regressor(estimator, check):
     check(estimator)

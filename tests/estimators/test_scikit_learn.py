@@ -11,7 +11,7 @@ from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor
 from dpmac.estimators import ESTIMATORS, PrivacyWarning
 
 PLAIN = [
-    DPMACClassifier((), epsilon=math.inf, epochs=40, random_state=0, learning_rate=0.1),
+    DPMACClassifier((), epsilon=math.inf, epochs=20, random_state=0, learning_rate=0.2),
     DPMACAutoencoder(method="closed-form", epsilon=math.inf, random_state=0),
     DPMACAutoencoder(method="gradient", epsilon=math.inf, epochs=2, random_state=0),
     DPMACPCA(epsilon=math.inf, random_state=0),

@@ -143,9 +143,9 @@ def test_a_table_of_large_folds_is_known_again_quickly():
     rows = draw.normal(size=(300_000, 12))
     rows[draw.uniform(size=rows.shape) < 0.3] = np.nan
     warning._remember(warning._hashes(rows[100_000:]))
-    began = time.perf_counter()
+    began = time.process_time()  # not the clock's: the machine may have other work
     found = warning._known(warning._hashes(np.roll(rows[:200_000], 17, axis=0)))
-    assert time.perf_counter() - began < 1.0  # 20 ms on a quiet core
+    assert time.process_time() - began < 1.0  # 20 ms on a quiet core
     assert found
     assert not warning._known(warning._hashes(draw.normal(size=(300_000, 12))))
 

@@ -94,7 +94,7 @@ def test_where_all_are_open_the_law_is_the_same(monkeypatch):
 @pytest.mark.usefixtures("repeatable_noise")
 @pytest.mark.parametrize(("count", "rate"), [(1000, 0.01), (37, 1 / 65), (5000, 1e-3)])
 def test_every_place_is_as_likely_as_any_other_and_no_two_know_of_each_other(count, rate):
-    times = 2500
+    times = 4000
     seen, sizes, pairs = np.zeros(count), [], 0
     for _ in range(times):
         found = SystemNoise().places(count, rate).numpy()
