@@ -76,10 +76,10 @@ MUTANTS = (
         "range-of-the-targets",
         "A regressor scales its targets by the smallest and the largest there are.",
         "Who knows the range of a target?",
-        "estimators/regressor.py",
+        "estimators/ranged.py",
         "unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)",
         "low, high = float(numbers.min()), float(numbers.max())\n"
-        "            unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)",
+        "    unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)",
         (f"{REGRESSOR}::test_targets_outside_the_range_are_clipped_to_it",),
     ),
     Mutant(

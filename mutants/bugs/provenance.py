@@ -193,9 +193,9 @@ MUTANTS = (
         "network-forgets-the-stage-before",
         "A network that was trained on codes knows its own ledger only.",
         "The codes were public.",
-        "estimators/base.py",
-        "Origin.merged(self.network_.origin, self._made_of)",
-        "self.network_.origin",
+        "estimators/resumable.py",
+        "Origin.merged(origin_of(self._model()), self._made_of)",
+        "origin_of(self._model())",
         (f"{STAGES}::test_the_network_of_the_second_knows_the_first",),
     ),
     Mutant(

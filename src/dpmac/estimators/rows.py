@@ -37,6 +37,8 @@ Array = np.ndarray[Any, Any]
 class OnRows(Budgeted):
     """An estimator of tables with a ``schema``, or of arrays with (or without) a ``feature_range``."""
 
+    schema: Schema | Mapping[str, Any] | None
+    feature_range: tuple[Any, Any] | None
     feature_map_: FeatureMap | None
     front_ = OldAttribute("feature_map_")
     privacy_: Privacy
