@@ -59,8 +59,8 @@ MUTANTS = (
         "fit takes the persons' ids, and protects single rows.",
         "scikit-learn hands groups to whoever has the argument, and most do nothing with it.",
         "estimators/rows.py",
-        "given = Given(rows, self._persons(table, groups, len(rows), ids))",
-        "given = Given(rows)",
+        "given = Given(rows, self._persons(table, groups, len(rows), ids), more=more)",
+        "given = Given(rows, more=more)",
         ("tests/estimators/test_persons.py::test_everything_follows_from_the_number_of_persons",),
     ),
     Mutant(

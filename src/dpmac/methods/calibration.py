@@ -110,7 +110,7 @@ class Calibration:
         the ``made`` rounds that are paid for, from the numbers ``kept`` (None: those of the start).
         """
         check_origin(ledger, logits=logits)
-        check_row_independence("logits", logits, rows.blank(ROWS)[:-1])
+        check_row_independence("logits", logits, rows.blank(ROWS)[:-1], tokens=True)
         rescaling = Rescaling.started(self, logits, rows, several, weights, kept)
         for done in range(made, self.rounds):
             learn_from_all_rows(

@@ -52,7 +52,7 @@ class ResidualScale:
         ``outputs`` gets a block of all columns but the last, which holds the targets.
         """
         check_origin(ledger, outputs=outputs)
-        check_row_independence("outputs", outputs, rows.blank(ROWS)[:-1])
+        check_row_independence("outputs", outputs, rows.blank(ROWS)[:-1], tokens=True)
         answer = release(
             rows.everything(),
             self.query(outputs),
