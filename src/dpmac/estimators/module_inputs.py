@@ -147,7 +147,7 @@ def _from_items(X: Any, y: Any, fitted: tuple[Kind, ...] | None) -> Inputs:
             fix = "items are (input, target), or dictionaries with y= the key of the target; or give y beside X"
             raise ArgumentError("X", f"items of type {type(first).__name__}", fix)
         target = ""
-    elif fitted is not None and len(fitted) != 2 and isinstance(first, tuple | list) and len(first) == 2:
+    elif fitted is not None and _is_pair(first, len(fitted)):
         target = ""  # rows to predict may have their targets with them, which are not looked at
     names = None
     inputs = first
@@ -159,6 +159,13 @@ def _from_items(X: Any, y: Any, fitted: tuple[Kind, ...] | None) -> Inputs:
             names = tuple(_all_of([name for name, _, _ in fitted if name is not None], list(names)))
     source = Items(X, names, target)
     return Inputs((), names, y, source, kinds_of(source, names))
+
+
+def _is_pair(item: Any, inputs: int) -> bool:
+    """Whether an item is (input, target), and not two inputs of a module that has so many."""
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        return False
+    return inputs != 2 or isinstance(item[0], Mapping | tuple | list)
 
 
 def arguments_of(module: Any) -> list[str] | None:

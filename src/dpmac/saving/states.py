@@ -16,16 +16,9 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from dpmac.checks import ArgumentError
-from dpmac.estimators import (
-    DPMACPCA,
-    DPMACAutoencoder,
-    DPMACClassifier,
-    DPMACModuleClassifier,
-    DPMACModuleRegressor,
-    DPMACRegressor,
-    Privacy,
-    PrivateEstimator,
-)
+from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Privacy, PrivateEstimator
+from dpmac.estimators import DPMACModuleClassifier as ModuleClassifier
+from dpmac.estimators import DPMACModuleRegressor as ModuleRegressor
 from dpmac.estimators.labelled import Labelled
 from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.rows import OnRows
@@ -102,8 +95,8 @@ KEPT: dict[type[OnRows], Kept] = {
         ("n_components_", "explained_variance_", "explained_variance_ratio_"),
         lambda m: m.n_components_ == len(m.pca_.components),
     ),
-    DPMACModuleClassifier: Kept(("classes_", "_indicator", "calibration_", "inputs_"), module_model.labels_agree),
-    DPMACModuleRegressor: Kept(("target_range_", "residual_std_", "inputs_"), module_model.range_agrees),
+    ModuleClassifier: Kept(("classes_", "_indicator", "calibration_", "inputs_"), module_model.labels_agree),
+    ModuleRegressor: Kept(("target_range_", "residual_std_", "inputs_"), module_model.range_agrees),
 }
 
 
@@ -202,9 +195,9 @@ def restored(
     activations: Sequence[Activation],
     module: Any = None,
 ) -> OnRows:
-    """The fitted estimator. Errors in the manifest are raised as they come; those in files name them.
+    """The fitted estimator; that of a torch module without its model where no ``module`` is handed in.
 
-    One of a module is without its model where no ``module`` is handed in.
+    Errors in the manifest are raised as they come; those in files name them.
     """
     kind, fitted = kind_named(manifest["estimator"]), manifest["fitted"]
     estimator: Any = kind(**arguments_from(kind, manifest["arguments"], ledger, activations))
@@ -231,11 +224,10 @@ def restored(
 def _with_module(
     estimator: ModuleEstimator, path: Path, plan: Plan | None, history: list[Record], module: Any
 ) -> ModuleEstimator:
-    """The estimator of a module, and its model if the ``module`` was handed in."""
+    """That of a module, with its model if the ``module`` was handed in."""
     if not KEPT[type(estimator)].agrees(estimator) or plan is None:
         raise ValueError("what was fitted and the model do not belong together")
-    names = tuple(name for name, _, _ in estimator.inputs_ if name is not None)
-    estimator._input_names = names or None
+    estimator._input_names = tuple(name for name, _, _ in estimator.inputs_ if name is not None) or None
     estimator.feature_map_, estimator.plan_, estimator.history_ = None, plan, history
     if module is None:
         return estimator
