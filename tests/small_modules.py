@@ -40,3 +40,16 @@ class Words(nn.Module):
         weights = torch.softmax(scores, dim=1)
         found: torch.Tensor = self.last((weights.unsqueeze(2) * vectors).sum(dim=1))
         return found
+
+
+class Padded(nn.Module):
+    """A linear layer for rows of any length up to ``most``, as scikit-learn's checks have them."""
+
+    def __init__(self, outputs: int = 1, most: int = 24) -> None:
+        super().__init__()
+        self.most, self.last = most, nn.Linear(most, outputs)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.to(self.last.weight.dtype).flatten(1)[:, : self.most]
+        found: torch.Tensor = self.last(nn.functional.pad(rows, (0, self.most - rows.shape[1])))
+        return found

@@ -12,6 +12,7 @@ from mutants.bugs import (
     files,
     ledger,
     methods,
+    modules,
     noise,
     parts,
     private_code,
@@ -27,6 +28,6 @@ from mutants.bugs import (
 
 PARTS = (
     *(sampling, counts, private_code, parts, chunks, bounds, reference, door, noise, randomness),
-    *(ledger, provenance, accounting, methods, training, together, estimators, files, saying, spending),
+    *(ledger, provenance, accounting, methods, modules, training, together, estimators, files, saying, spending),
 )
 MUTANTS = tuple(mutant for part in PARTS for mutant in part.MUTANTS)

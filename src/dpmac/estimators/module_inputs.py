@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
@@ -71,7 +72,7 @@ def read_inputs(estimator: Any, X: Any, y: Any = None, fitted: tuple[Kind, ...] 
     if isinstance(X, IterableDataset):
         fix = "rows are sampled by their numbers: give a map-style dataset, with __len__ and __getitem__"
         raise ArgumentError("X", type(X).__name__, fix)
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not issparse(X):  # one of SciPy's sparse arrays is a dictionary
         return _from_mapping(X, y, known)
     if is_table(X):
         return _from_table(estimator, X, y, known)
