@@ -25,6 +25,7 @@ from dpmac.nets.layers import LAYERS
 from dpmac.privacy import JointClip, Ledger, PerLayerClip, Plan, PrivateRows, gaussian_release
 from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
+from small_modules import Small, SmallRegression
 
 
 def run(method, table, monkeypatch, answers=None):
@@ -136,6 +137,7 @@ def test_no_release_of_an_estimators_fit_feels_another_row_through_its_preparati
     y = np.clip(0.5 + x[:, 0] / 6, 0, 1)  # rows that pull together, each at its bound: what moves them all is seen
     wanted = {"epsilon": 1.0, "epochs": 2, "batch_size": rows, "bound": JointClip(0.05), "random_state": 0, **options}
     wanted |= {"target_range": (0.0, 1.0), "residuals": rows >= 1000, "classes": (0, 1), "feature_range": (-3, 3)}
+    wanted["module"] = Small if is_classifier(kind()) else SmallRegression
     model = kind(**{name: value for name, value in wanted.items() if name in kind().get_params()})
 
     def fit(values):

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from simulation import Settings, Shape, judged, train
 
-from dpmac.estimators.regressor import RESIDUALS
+from dpmac.estimators.ranged import RESIDUALS
 from dpmac.methods import Calibration, ResidualScale
 from dpmac.privacy import Plan
 from dpmac.training.defaults import calibration_for, defaults_for, safe_delta, schedule_for

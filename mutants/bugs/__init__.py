@@ -12,6 +12,7 @@ from mutants.bugs import (
     files,
     ledger,
     methods,
+    module_estimators,
     modules,
     noise,
     parts,
@@ -28,6 +29,19 @@ from mutants.bugs import (
 
 PARTS = (
     *(sampling, counts, private_code, parts, chunks, bounds, reference, door, noise, randomness),
-    *(ledger, provenance, accounting, methods, modules, training, together, estimators, files, saying, spending),
+    *(
+        ledger,
+        provenance,
+        accounting,
+        methods,
+        modules,
+        module_estimators,
+        training,
+        together,
+        estimators,
+        files,
+        saying,
+        spending,
+    ),
 )
 MUTANTS = tuple(mutant for part in PARTS for mutant in part.MUTANTS)

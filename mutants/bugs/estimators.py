@@ -59,8 +59,8 @@ MUTANTS = (
         "fit takes the persons' ids, and protects single rows.",
         "scikit-learn hands groups to whoever has the argument, and most do nothing with it.",
         "estimators/rows.py",
-        "given = Given(rows, self._persons(table, groups, len(rows), ids))",
-        "given = Given(rows)",
+        "given = Given(rows, self._persons(table, groups, len(rows), ids), more=more)",
+        "given = Given(rows, more=more)",
         ("tests/estimators/test_persons.py::test_everything_follows_from_the_number_of_persons",),
     ),
     Mutant(
@@ -76,10 +76,10 @@ MUTANTS = (
         "range-of-the-targets",
         "A regressor scales its targets by the smallest and the largest there are.",
         "Who knows the range of a target?",
-        "estimators/regressor.py",
+        "estimators/ranged.py",
         "unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)",
         "low, high = float(numbers.min()), float(numbers.max())\n"
-        "            unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)",
+        "    unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)",
         (f"{REGRESSOR}::test_targets_outside_the_range_are_clipped_to_it",),
     ),
     Mutant(

@@ -37,7 +37,7 @@ _NAMED = {
     ),
     "estimators": (
         *("estimators/budget.py", "estimators/guarantee.py", "estimators/sharing.py", "estimators/base.py"),
-        *("estimators/arguments.py", "tables/estimate.py"),
+        *("estimators/arguments.py", "estimators/resumable.py", "tables/estimate.py"),
     ),
     "command line": (
         *("cli/budget.py", "cli/training.py", "cli/jobs.py", "cli/resume.py", "cli/schema.py", "cli/ledger.py"),

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpmac.checks import ArgumentError
-    from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Machine, PrivacyWarning
+    from dpmac.estimators import (
+        DPMACPCA,
+        DPMACAutoencoder,
+        DPMACClassifier,
+        DPMACModuleClassifier,
+        DPMACModuleRegressor,
+        DPMACRegressor,
+        Machine,
+        PrivacyWarning,
+    )
     from dpmac.extensions.ledgers import Ledger
     from dpmac.nets.network import DenseNetwork, Network
     from dpmac.planning.plan import Plan
@@ -29,6 +38,8 @@ _HOMES = {
     "ArgumentError": "dpmac.checks",
     "DPMACAutoencoder": "dpmac.estimators",
     "DPMACClassifier": "dpmac.estimators",
+    "DPMACModuleClassifier": "dpmac.estimators",
+    "DPMACModuleRegressor": "dpmac.estimators",
     "DPMACPCA": "dpmac.estimators",
     "DPMACRegressor": "dpmac.estimators",
     "DenseNetwork": "dpmac.nets.network",
@@ -50,6 +61,8 @@ __all__ = [
     "ArgumentError",
     "DPMACAutoencoder",
     "DPMACClassifier",
+    "DPMACModuleClassifier",
+    "DPMACModuleRegressor",
     "DPMACRegressor",
     "DenseNetwork",
     "Ledger",

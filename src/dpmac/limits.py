@@ -7,6 +7,7 @@ lists within lists without end. These limits lie far above what any model of thi
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -52,6 +53,18 @@ def parsed(raw: bytes, *, longest: int = TEXT, objects: Callable[[Pairs], Any] |
 def read_json(path: Path, *, objects: Callable[[Pairs], Any] | None = None) -> Any:
     """What a JSON file says: :func:`parsed` of :func:`read_bytes`."""
     return parsed(read_bytes(path, JSON_BYTES), objects=objects)
+
+
+def finite_json(raw: bytes) -> Any:
+    """What JSON says; raises ValueError for NaN and infinity, also if written as 1e999."""
+    return json.loads(raw, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError(f"{text} is not a finite number")
+    return found
 
 
 def check_values(found: Any, longest: int = TEXT) -> None:

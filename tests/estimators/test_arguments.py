@@ -23,6 +23,8 @@ FIRST = {
     "DPMACRegressor": "hidden_layer_sizes",
     "DPMACAutoencoder": "code_size",
     "DPMACPCA": "n_components",
+    "DPMACModuleClassifier": "module",
+    "DPMACModuleRegressor": "module",
 }
 
 

@@ -19,6 +19,7 @@ from dpmac.estimators import ESTIMATORS, base, ids
 from dpmac.privacy.statement import unit_in_words
 from dpmac.tables import Category, Number, Schema
 from dpmac.training.defaults import safe_delta, schedule_for
+from small_modules import Small, SmallRegression
 
 PEOPLE, EACH = 60, 5
 QUICK = {"epsilon": 2.0, "epochs": 2, "batch_size": PEOPLE, "random_state": 0, "target_range": (-3, 3)}
@@ -42,7 +43,7 @@ TABLE["ill"] = np.where(Y > 0, "yes", "no")
 
 
 def quick(kind, **more):
-    wanted = {**QUICK, **more}
+    wanted = {"module": Small if is_classifier(kind()) else SmallRegression, **QUICK, **more}
     return kind(**{name: value for name, value in wanted.items() if name in kind().get_params()})
 
 

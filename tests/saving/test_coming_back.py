@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import dpmac
-from dpmac import ArgumentError, DPMACClassifier, Ledger
+from dpmac import ArgumentError, DPMACClassifier, DPMACModuleClassifier, DPMACModuleRegressor, Ledger
 from dpmac.estimators import ESTIMATORS
 from dpmac.nets.activations import TANH, Activation
 from dpmac.privacy import JointClip
@@ -37,7 +37,8 @@ def params_of(model):
 
 def test_every_estimator_is_kept():
     assert set(KEPT) == set(ESTIMATORS)
-    assert {type(made(name)[0]) for name in MAKERS} == set(ESTIMATORS)
+    of_modules = {DPMACModuleClassifier, DPMACModuleRegressor}  # test_saved_modules
+    assert {type(made(name)[0]) for name in MAKERS} == set(ESTIMATORS) - of_modules
 
 
 @each_model

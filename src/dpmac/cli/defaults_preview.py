@@ -36,7 +36,7 @@ def preview_defaults(n: int, *, epsilon: float, delta: float | None, regression:
 
     After training a classifier recalibrates its logits and a regressor measures its residuals, from the same budget.
     """
-    from dpmac.estimators.regressor import RESIDUALS
+    from dpmac.estimators.ranged import RESIDUALS
     from dpmac.methods import Calibration, ResidualScale
     from dpmac.planning.plan import check_delta
     from dpmac.training.defaults import calibration_for, safe_delta, schedule_for

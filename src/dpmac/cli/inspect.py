@@ -54,10 +54,14 @@ def _finished(found: RunFolder) -> dict[str, Any]:
     target, columns = None, []
     if schema is not None:
         target, columns = schema.target, list(schema.features)
+    module = None
+    if found.of_module:  # its code is not in the folder, and nothing here needs it
+        module = found.module_name
     return {
         "finished": True,
         "name": manifest["name"],
         "estimator": manifest["estimator"],
+        "module": module,
         "created": manifest["created"],
         "dpmac": manifest["dpmac"],
         "private": statement["private"],

@@ -6,11 +6,16 @@ from dpmac.estimators.base import PrivateEstimator
 from dpmac.estimators.classifier import DPMACClassifier
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.machine import Machine
+from dpmac.estimators.module_classifier import DPMACModuleClassifier
+from dpmac.estimators.module_regressor import DPMACModuleRegressor
 from dpmac.estimators.pca import DPMACPCA
 from dpmac.estimators.regressor import DPMACRegressor
 from dpmac.estimators.rows import OnRows
 
-ESTIMATORS: tuple[type[OnRows], ...] = (DPMACClassifier, DPMACRegressor, DPMACAutoencoder, DPMACPCA)
+ESTIMATORS: tuple[type[OnRows], ...] = (
+    *(DPMACClassifier, DPMACRegressor, DPMACAutoencoder, DPMACPCA),
+    *(DPMACModuleClassifier, DPMACModuleRegressor),
+)
 """Every estimator, for the contract tests. A new one is a file and a line here."""
 
 __all__ = [
@@ -18,6 +23,8 @@ __all__ = [
     "ESTIMATORS",
     "DPMACAutoencoder",
     "DPMACClassifier",
+    "DPMACModuleClassifier",
+    "DPMACModuleRegressor",
     "DPMACRegressor",
     "Machine",
     "Privacy",

@@ -7,7 +7,7 @@ scikit-learn asks; ``fit`` looks at them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, dataclass_transform
@@ -31,14 +31,15 @@ NESTED = "machine__"
 def estimator(kind: type[T]) -> type[T]:
     """Class decorator: a constructor that takes the fields of the class and of its bases by name, and stores them.
 
-    A field with ``kw_only=False`` can be given by position, too. The docstring continues with that of the base that
-    declares arguments, so that ``help`` describes all of them.
+    A field with ``kw_only=False`` can be given by position, too. The docstring continues with those of the bases that
+    declare arguments, so that ``help`` describes all of them.
     """
-    made = dataclass(kw_only=True, eq=False, repr=False)(kind)
-    made.__init__ = with_old_names(made.__init__)  # type: ignore[method-assign]
-    inherited = next((base.__doc__ for base in made.__mro__[1:] if "__dataclass_fields__" in vars(base)), "")
-    made.__doc__ = f"{inspect.cleandoc(made.__doc__ or '')}\n\n{inherited}".strip()
-    return made
+    made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
+    made.__init__ = with_old_names(made._storing(made.__init__))
+    made._own_doc = inspect.cleandoc(made.__doc__ or "")
+    declaring = (base for base in made.__mro__ if "_own_doc" in vars(base))
+    made.__doc__ = "\n\n".join(base._own_doc for base in declaring)
+    return made  # type: ignore[no-any-return]
 
 
 @estimator
@@ -49,9 +50,6 @@ class Arguments(OldNames):
     ----------
     epsilon : the budget; ``float("inf")`` fits without noise or bound, and the statement then says "not private".
     delta : must be below 1/n; None takes a power of ten, at most 1e-5 and a tenth of 1/n.
-    schema : what is publicly known of a table's columns (:class:`dpmac.tables.Schema`); rows are then tables
-        (pandas, polars, arrow, ...), encoded inside the release, and targets may be one of their columns.
-    feature_range : for arrays, ``(low, high)``, numbers or one per feature, public: mapped to [-1, 1] and clipped.
     max_rows : rows that a person brings to a release at most, where ``fit`` is given ``groups``; of more, so many are
         drawn anew for every step. The work grows with it, the noise does not: a person's rows are averaged.
     ledger : a :class:`dpmac.privacy.Ledger` or a path: what is released is added to it, and the statement composes all
@@ -63,8 +61,6 @@ class Arguments(OldNames):
 
     epsilon: float = 2.0
     delta: float | None = None
-    schema: Schema | Mapping[str, Any] | None = None
-    feature_range: tuple[Any, Any] | None = None
     max_rows: int = USUAL
     ledger: Ledger | str | Path | None = None
     total_epsilon: float | None = None
@@ -80,6 +76,14 @@ class Arguments(OldNames):
             return Machine()
         return self.machine
 
+    @staticmethod
+    def _storing(init: Callable[..., None]) -> Callable[..., None]:
+        """The constructor that a dataclass made, for a class that takes more arguments than its fields."""
+        return init
+
+    def _set_others(self, params: dict[str, Any]) -> None:
+        """Take out of ``params`` and set what is no field, for the same classes."""
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments by name; ``deep`` adds those of the machine, as ``machine__device``, if one was given."""
         found: dict[str, Any] = super().get_params(deep)
@@ -90,6 +94,7 @@ class Arguments(OldNames):
     def set_params(self, **params: Any) -> Any:
         """Set arguments by name; those of the machine are ``machine__device`` and so on."""
         nested = {name: params.pop(name) for name in list(params) if name.startswith(NESTED)}
+        self._set_others(params)
         super().set_params(**params)
         for name, value in nested.items():
             own = name.removeprefix(NESTED)
@@ -101,23 +106,85 @@ class Arguments(OldNames):
 
 
 @estimator
-class TrainingArguments(Arguments):
+class TableArguments(Arguments):
+    """Arguments of every estimator of tables and of arrays (rows, features).
+
+    Parameters
+    ----------
+    schema : what is publicly known of a table's columns (:class:`dpmac.tables.Schema`); rows are then tables
+        (pandas, polars, arrow, ...), encoded inside the release, and targets may be one of their columns.
+    feature_range : for arrays, ``(low, high)``, numbers or one per feature, public: mapped to [-1, 1] and clipped.
+    """
+
+    schema: Schema | Mapping[str, Any] | None = None
+    feature_range: tuple[Any, Any] | None = None
+
+
+@estimator
+class GradientArguments(Arguments):
+    """Arguments of every estimator that is trained by gradients.
+
+    Parameters
+    ----------
+    batch_size, epochs, learning_rate : None follows from public numbers (:mod:`dpmac.training.defaults`).
+    bound : "joint", "normalise", "clip", "adaptive", or a :class:`dpmac.privacy.Bound` object; None clips the whole
+        gradient of an example, at a threshold by the rule.
+    """
+
+    batch_size: float | None = None
+    epochs: float | None = None
+    learning_rate: float | None = None
+    bound: str | Bound | None = None
+
+
+@estimator
+class TrainingArguments(GradientArguments, TableArguments):
     """Arguments of every estimator that trains a network.
 
     Parameters
     ----------
     hidden_layer_sizes : units of each hidden layer; ``()`` for a linear model; "auto" follows from the number of rows.
-    batch_size, epochs, activation, learning_rate : None follows from public numbers (:mod:`dpmac.training.defaults`).
+    activation : that of the hidden layers; None follows from public numbers, too.
     z_step : how the auxiliary coordinates are found: "fixed", one backward sweep with fixed predictions, which gives
         DP-SGD's directions; "adam", the paper's 30 Adam steps; "error", "gauss-newton", or a Z-step of your own.
-    bound : "joint", "normalise", "clip", "adaptive", or a :class:`dpmac.privacy.Bound` object; None clips the whole
-        gradient of an example, at a threshold by the rule.
     """
 
     hidden_layer_sizes: Sequence[int] | Literal["auto"] = field(default="auto", kw_only=False)
-    batch_size: float | None = None
-    epochs: float | None = None
     activation: str | Activation | None = None
-    learning_rate: float | None = None
     z_step: str | ZStep = "fixed"
-    bound: str | Bound | None = None
+
+
+@estimator
+class LabelArguments(Arguments):
+    """Arguments of every classifier.
+
+    Parameters
+    ----------
+    classes : the class labels, if they are known; None takes those of the schema's target, or reads them from ``y``,
+        which treats them as public. With several labels a row their number is in ``y``'s shape, public as the number of
+        columns is; ``classes`` may name them.
+    class_weight : public weights {class: weight}, 1 for a class left out; with several labels a row a list of dicts
+        {0: weight, 1: weight}, one a label. They multiply an example's loss *before* the bound, which therefore holds,
+        and cuts what it makes too long: weights of at most 1 keep their ratios best. Probabilities are those of the
+        re-weighted problem, and the calibration keeps them so (it weighs the rows alike); p_k / weight_k, made to sum
+        to 1, are those of the rows as they are. "balanced" is refused: it would read the rows' class frequencies.
+    calibrate : spend 5 % (below 1,000 rows 10 %) on a recalibration of the logits, if n epsilon is 500 at least.
+    """
+
+    classes: Sequence[Any] | None = None
+    class_weight: Mapping[Any, float] | Sequence[Mapping[int, float]] | None = None
+    calibrate: bool = True
+
+
+@estimator
+class RangeArguments(Arguments):
+    """Arguments of every regressor.
+
+    Parameters
+    ----------
+    target_range : ``(low, high)``, public; None takes the schema's range of its target.
+    residuals : spend 2 % of the budget on the residual's scale, for ``predict(..., return_std=True)``.
+    """
+
+    target_range: tuple[float, float] | None = None
+    residuals: bool = True

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from dpmac.checks import ArgumentError, chosen
+from dpmac.checks import ArgumentError
 from dpmac.estimators.arguments import estimator
-from dpmac.estimators.base import Array, PrivateEstimator
+from dpmac.estimators.base import PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
+from dpmac.estimators.labelled import Labelled
 from dpmac.estimators.labels import (
     CLASSES_NOTE,
     LabelsInFiles,
     accuracy_on,
-    check_classes,
-    class_weights,
-    encoded,
-    encoded_by_schema,
-    label_weights,
     looked_over,
-    names_of_labels,
 )
-from dpmac.estimators.sharing import all_classes
 from dpmac.methods import Calibration
-from dpmac.nets import LOSSES, Loss, MultiLabelCrossEntropy, WeightedClasses
-from dpmac.privacy import BOUNDS, Mechanism, Normalise, PrivateRows
+from dpmac.privacy import Mechanism, PrivateRows
 from dpmac.randomness import NoiseSource
 from dpmac.tables.stored import MEMORY
-from dpmac.training.defaults import calibration_for
 from dpmac.training.post_training import PostTraining
 from dpmac.training.trainer import Evaluate
 
 
 @estimator
-class DPMACClassifier(ClassifierMixin, PrivateEstimator):
+class DPMACClassifier(Labelled, PrivateEstimator):
     """A differentially private neural-network classifier, trained by the method of auxiliary coordinates.
 
     After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; with ``groups`` for
@@ -53,15 +42,6 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
 
     Parameters
     ----------
-    classes : the class labels, if they are known; None takes those of the schema's target, or reads them from ``y``,
-        which treats them as public. With several labels a row their number is in ``y``'s shape, public as the number of
-        columns is; ``classes`` may name them.
-    class_weight : public weights {class: weight}, 1 for a class left out; with several labels a row a list of dicts
-        {0: weight, 1: weight}, one a label. They multiply an example's loss *before* the bound, which therefore holds,
-        and cuts what it makes too long: weights of at most 1 keep their ratios best. Probabilities are those of the
-        re-weighted problem, and the calibration keeps them so (it weighs the rows alike); p_k / weight_k, made to sum
-        to 1, are those of the rows as they are. "balanced" is refused: it would read the rows' class frequencies.
-    calibrate : spend 5 % (below 1,000 rows 10 %) on a recalibration of the logits, if n epsilon is 500 at least.
     loss : "softmax" or the paper's per-class "sigmoid" cross-entropy, which is always that of several labels a row.
     others : those of :class:`~dpmac.estimators.arguments.TrainingArguments`, which every trained estimator has.
 
@@ -73,12 +53,11 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
     of it, with ``save``).
     """
 
-    _labels_may_be_several = True
-
-    classes: Sequence[Any] | None = None
-    class_weight: Mapping[Any, float] | Sequence[Mapping[int, float]] | None = None
-    calibrate: bool = True
     loss: str = "softmax"
+
+    @property
+    def _loss_name(self) -> str:  # type: ignore[override]
+        return self.loss
 
     @alone_with_ledger
     def fit(
@@ -132,24 +111,6 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
                 self._calibrate(calibration, table, source.spawn("calibration"), weights, done)
         return self
 
-    def _weighed(self, classes: Array, several: bool) -> tuple[Loss, Tensor | None]:
-        """The loss with the public weights in it, and the weights by themselves."""
-        if self.class_weight is not None and math.isfinite(self.epsilon) and self.bound is not None:
-            bound = chosen("bound", self.bound, BOUNDS)
-            if isinstance(bound, Normalise):
-                fix = "it gives every example the same length, whatever its class weighs: choose 'joint' or 'clip'"
-                raise ArgumentError("bound", self.bound, fix)
-        if several:
-            both = label_weights(self.class_weight, len(classes))
-            if both is None:
-                return LOSSES["multilabel"], None
-            off, on = (tuple(side) for side in both.T.tolist())
-            return MultiLabelCrossEntropy(on, off), both
-        weights = class_weights(self.class_weight, classes)
-        if weights is None:
-            return LOSSES[self.loss], None
-        return WeightedClasses(LOSSES[self.loss], weights), torch.tensor(weights, dtype=torch.float64)
-
     def _calibrate(
         self,
         calibration: Calibration,
@@ -178,70 +139,3 @@ class DPMACClassifier(ClassifierMixin, PrivateEstimator):
         if len(matrix) == 2:  # two classes; of two labels the offset is 0
             matrix[1, -1] += offset
         last.write(matrix)
-
-    def _calibration(self, n: int) -> Calibration | None:
-        found = calibration_for(n, self.epsilon)
-        if not self.calibrate or not math.isfinite(self.epsilon) or found is None:
-            return None
-        share, rounds = found
-        return Calibration.for_share(share, self.epsilon, self._delta(n), rounds)
-
-    def _known_classes(self) -> Sequence[Any] | None:
-        """The class labels that are public: given, or the values of the schema's target."""
-        if self.classes is not None:
-            return self.classes
-        column = self._target_column()
-        if column is None:
-            return None
-        return column.classes
-
-    def decision_function(self, X: Any) -> Array:
-        """The output layer's pre-activations; for two classes the second minus the first, as scikit-learn has it.
-
-        Of several labels one each: a label is on where its number is above 0.
-        """
-        u = self._outputs(X).numpy()
-        if self._indicator is None and len(self.classes_) == 2:
-            u = u[:, 1] - u[:, 0]
-        return self._handed_out(u)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of each class, in the order of ``classes_``; of several labels that each of them is on."""
-        u = self._outputs(X)
-        loss = LOSSES[self.loss]
-        if self._indicator is not None:
-            loss = LOSSES["multilabel"]
-        return self._handed_out(loss.predict(u).numpy())
-
-    def predict(self, X: Any) -> Array:
-        """The likeliest class of each row; of several labels a matrix of 0 and 1, as ``fit`` took it."""
-        u = self._outputs(X)
-        if self._indicator is not None:
-            return (u > 0).numpy().astype(self._indicator)
-        result: Array = self.classes_[u.argmax(dim=1).numpy()]
-        return result
-
-    def _several(self, y: Array) -> tuple[Array, Tensor]:
-        """The names of the labels, and an indicator matrix as targets."""
-        if self._target_column() is not None:
-            fix = "the schema's target is one column: for several labels a row, give a schema without a target"
-            raise ArgumentError("y", f"shape {y.shape}", fix)
-        return names_of_labels(y.shape[1], self.classes), torch.from_numpy(y.astype(np.float32))
-
-    def _single(self, y: Array) -> tuple[Array, Tensor]:
-        """The classes, sorted, and one-hot targets."""
-        check_classes(y)
-        column = None
-        if self.classes is None:
-            column = self._target_column()
-        if column is not None and column.classes is not None:
-            classes, codes = encoded_by_schema(column.classes, y)
-        else:
-            classes, codes = encoded(y, all_classes(self._world, y, self.classes))
-        return classes, torch.eye(len(classes))[codes]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = self._poor()
-        tags.classifier_tags.multi_label = True
-        return tags

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer
+from dpmac.estimators.arguments import TableArguments
 from dpmac.estimators.arrays import exact_array
 from dpmac.estimators.given import Given
 from dpmac.estimators.guarantee import Privacy
@@ -36,7 +37,7 @@ Make = Callable[[PrivateRows, float, NoiseSource, Ledger], Model]
 Shares = tuple[tuple[str, float], ...]
 
 
-class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnRows):  # type: ignore[misc]
+class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableArguments, OnRows):  # type: ignore[misc]
     """An estimator that codes rows and decodes codes, both on the scale of the feature map's outputs, its *inputs*.
 
     A number of a table is one input in [-1, 1] (and its logarithm, if the range is wide), a category is one-hot. The

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -35,13 +36,17 @@ class Given:
     persons: Persons | None = None
     world: World = SINGLE_PROCESS
     elsewhere: int = 0  # persons, else rows, of other processes
+    more: tuple[Tensor, ...] = ()  # further inputs of a module
 
     @property
     def few(self) -> Tensor:
-        """Rows by which the table is recognised: all that are in memory."""
+        """Rows by which the table is recognised: all that are in memory, of several inputs the widest."""
         if isinstance(self.x, Stored):
             return self.x.few
-        return self.x
+        if not self.more:
+            return self.x
+        widest = max((self.x, *self.more), key=lambda column: math.prod(column.shape[1:]))
+        return widest.reshape(len(widest), -1)
 
     @property
     def n(self) -> int:
@@ -69,5 +74,5 @@ class Given:
         if isinstance(self.x, Stored):
             columns = (self.x.store,)
         else:
-            columns = (self.x, *targets)
+            columns = (self.x, *self.more, *targets)
         return PrivateRows(*columns, groups=self.persons, world=self.world)

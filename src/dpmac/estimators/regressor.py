@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
 import torch
-from sklearn.base import RegressorMixin
 
 from dpmac.cells import flat
-from dpmac.checks import ArgumentError, number
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import Array, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
-from dpmac.methods import ResidualScale
+from dpmac.estimators.ranged import Ranged, unit_targets
 from dpmac.nets import LOSSES
 from dpmac.privacy import Mechanism
 from dpmac.tables import Number
@@ -22,11 +18,10 @@ from dpmac.tables.coding import cells_of
 from dpmac.tables.kinds.number import numbers_of
 
 ANY = (-1.0, 1.0)  # a range that is not asked for
-RESIDUALS = 0.02  # of the budget, for the residual's scale
 
 
 @estimator
-class DPMACRegressor(RegressorMixin, PrivateEstimator):
+class DPMACRegressor(Ranged, PrivateEstimator):
     """A differentially private neural-network regressor for one target, trained by the method of auxiliary coordinates.
 
     After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; with ``groups`` for
@@ -39,8 +34,6 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
 
     Parameters
     ----------
-    target_range : ``(low, high)``, public; None takes the schema's range of its target.
-    residuals : spend RESIDUALS of the budget on the residual's scale, for ``predict(..., return_std=True)``.
     others : those of :class:`~dpmac.estimators.arguments.TrainingArguments`, which every trained estimator has.
 
     Attributes
@@ -48,11 +41,6 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
     feature_map_, network_, plan_, privacy_, history_, run_ as of :class:`DPMACClassifier`; residual_std_ (on the scale
     of the target, or None), target_range_.
     """
-
-    _regression = True
-
-    target_range: tuple[float, float] | None = None
-    residuals: bool = True
 
     @alone_with_ledger
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACRegressor:
@@ -67,16 +55,13 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
         low, high = self._range()
 
         def targets_of(numbers: Array) -> Array:
-            unit = np.clip(2 * (numbers - low) / (high - low) - 1, -1, 1)
-            return unit.astype(np.float32)[:, None]
+            return unit_targets(numbers, low, high)
 
         if files is None:
             targets = torch.from_numpy(targets_of(self._numbers(y)))
         else:
             given, targets = self._from_files(files, groups, lambda cells: targets_of(self._numbers(_read(cells))))
-        residuals = None
-        if self.residuals and math.isfinite(self.epsilon):
-            residuals = ResidualScale.for_share(RESIDUALS, self.epsilon, self._delta(given.n))
+        residuals = self._residual_scale(given.n)
         after: tuple[Mechanism, ...] = ()
         if residuals is not None:
             after = (residuals.mechanism(),)
@@ -91,49 +76,6 @@ class DPMACRegressor(RegressorMixin, PrivateEstimator):
             if kept is not None:
                 self.residual_std_ = kept[0] * (high - low) / 2
         return self
-
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The expected target of each row, within its range; with ``return_std`` the residual's deviation beside it."""
-        u = self._outputs(X)[:, 0].numpy()
-        low, high = self.target_range_
-        found = self._handed_out(np.clip((u + 1) / 2, 0, 1) * (high - low) + low)
-        if not return_std:
-            return found
-        if self.residual_std_ is None:
-            raise ArgumentError("return_std", True, "no residual scale was released: fit with residuals=True and noise")
-        return found, np.full(len(found), self.residual_std_)
-
-    def _numbers(self, y: Any) -> Array:
-        try:
-            numbers = np.asarray(y, dtype=np.float64).reshape(-1)
-        except (TypeError, ValueError, ArithmeticError):  # a number too large for any, a signalling NaN
-            raise ArgumentError("y", np.asarray(y).dtype, "give numbers, one for each row") from None
-        if not np.isfinite(numbers).all():
-            row = int(np.argmax(~np.isfinite(numbers)))
-            raise ArgumentError(f"y, row {row}", float(numbers[row]), "give a finite target, or drop the row")
-        return numbers
-
-    def _range(self) -> tuple[float, float]:
-        given: Any = self.target_range
-        if given is None:
-            column = self._target_column()
-            if column is not None:
-                given = column.target_range
-            if given is None:
-                fix = "give the target's public (low, high), or a schema whose target is a number"
-                raise ArgumentError("target_range", None, fix)
-        fix = "give public, finite numbers (low, high) with low < high"
-        if not isinstance(given, tuple | list) or len(given) != 2:
-            raise ArgumentError("target_range", given, fix)
-        low, high = (number("target_range", end, fix, low=-1e300, high=1e300) for end in given)
-        if not low < high:
-            raise ArgumentError("target_range", given, fix)
-        return low, high
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags
 
 
 def _read(cells: Any) -> Array:

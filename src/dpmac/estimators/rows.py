@@ -37,6 +37,8 @@ Array = np.ndarray[Any, Any]
 class OnRows(Budgeted):
     """An estimator of tables with a ``schema``, or of arrays with (or without) a ``feature_range``."""
 
+    schema: Schema | Mapping[str, Any] | None
+    feature_range: tuple[Any, Any] | None
     feature_map_: FeatureMap | None
     front_ = OldAttribute("feature_map_")
     privacy_: Privacy
@@ -153,14 +155,21 @@ class OnRows(Budgeted):
         self.n_features_in_, self.feature_names_in_ = encoder.n_features_in_, encoder.feature_names_in_
         return rows
 
-    def _enough(self, rows: Tensor | Stored, table: Any, groups: Any, ids: Array | None = None) -> Given:
+    def _enough(
+        self,
+        rows: Tensor | Stored,
+        table: Any,
+        groups: Any,
+        ids: Array | None = None,
+        more: tuple[Tensor, ...] = (),
+    ) -> Given:
         if len(rows) < 2:
             where = ""
             if self._world.size > 1:
                 where = " to each process, or start fewer"
             fix = f"give at least 2 rows{where}; a guarantee needs a crowd"
             raise ArgumentError("X", f"n_samples={len(rows)}", fix)
-        given = Given(rows, self._persons(table, groups, len(rows), ids))
+        given = Given(rows, self._persons(table, groups, len(rows), ids), more=more)
         if given.n < 2:
             raise ArgumentError("groups", f"{given.n} person", "give rows of at least 2; a guarantee needs a crowd")
         whole = self._joined(given, table, groups)

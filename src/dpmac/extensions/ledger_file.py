@@ -22,7 +22,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ from typing import IO, Any
 from dpmac.checks import ArgumentError
 from dpmac.extensions import rollback_guard
 from dpmac.files import part_of, sync
-from dpmac.limits import check_values
+from dpmac.limits import check_values, finite_json
 
 FORMAT, OLD_FORMAT = "dpmac-ledger-2", "dpmac-ledger-1"
 LINE_BYTES = 2**20  # of a line: a release of a thousand partitions has a tenth of that
@@ -234,7 +233,7 @@ def _first_line(path: Path, lines: list[bytes]) -> tuple[Header, bool]:
 def _last(rest: bytes, head: str, old: bool) -> dict[str, Any] | None:
     """The last line if only its newline is missing; None if it is torn or empty."""
     try:
-        line = _loaded(rest)
+        line = finite_json(rest)
     except (ValueError, RecursionError):
         return None
     if not isinstance(line, dict):
@@ -265,25 +264,13 @@ def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         if len(line) > LINE_BYTES:
             raise ValueError(f"{len(line):,} bytes, and {LINE_BYTES:,} are the most")
-        raw = _loaded(line)
+        raw = finite_json(line)
         check_values(raw)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}, line {number}: damaged ({error})") from error
     if not isinstance(raw, dict):
         raise ValueError(f"{path}, line {number}: damaged (not an object)")
     return raw
-
-
-def _loaded(raw: bytes) -> Any:
-    return json.loads(raw, parse_constant=_finite, parse_float=_finite)
-
-
-def _finite(text: str) -> float:
-    """A number; raises ValueError for NaN and infinity, also if written as 1e999."""
-    found = float(text)
-    if not math.isfinite(found):
-        raise ValueError(f"{text} is not a finite number")
-    return found
 
 
 def _write_all(handle: Any, text: bytes) -> None:

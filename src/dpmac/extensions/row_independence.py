@@ -87,9 +87,9 @@ def fault_of(function: Function, made: Sequence[Trial]) -> str | None:
     return None
 
 
-def check_row_independence(name: str, function: Function, blank: Columns) -> None:
+def check_row_independence(name: str, function: Function, blank: Columns, tokens: bool = False) -> None:
     """Raise :class:`ArgumentError`, naming the argument, if ``function`` does not treat every row separately."""
-    fault = fault_of(function, trials(blank))
+    fault = fault_of(function, trials(blank, tokens=tokens))
     if fault is not None:
         raise blamed(name, function, fault)
 

@@ -50,7 +50,7 @@ from dpmac.randomness import NoiseSource
 LABEL = "calibration"
 SLOPE, CURVATURE = "calibration slope", "calibration curvature"
 REACH = 8.0  # logits are clipped to it: beyond, a probability is 0 or 1 within a thousandth
-Logits = Callable[[Tensor], Tensor]
+Logits = Callable[..., Tensor]  # of the columns of inputs
 Keep = Callable[[int, Sequence[float]], None]
 
 
@@ -96,10 +96,12 @@ class Calibration:
         made: int = 0,
         kept: Sequence[float] | None = None,
         keep: Keep | None = None,
+        micro_batch: int | None = None,
     ) -> tuple[float, float]:
         """Slope and offset for ``logits(x)`` of a table of rows and targets; offset 0 but for two classes.
 
-        ``logits`` gives (rows, classes) of a block of raw rows, row by row. The calibrated logits are slope * u, with
+        ``logits`` gives (rows, classes) of a block of raw rows, row by row; of a table of several columns it gets all
+        but the last, which holds the targets. The calibrated logits are slope * u, with
         the offset added to the second of two classes. Targets are one-hot, or with ``several`` any number of labels may
         be 1. ``weights``, public, are those of the classes, or (labels, 2) of every label that is off and on: a model
         that was trained with them is calibrated for the same re-weighted problem.
@@ -108,10 +110,17 @@ class Calibration:
         the ``made`` rounds that are paid for, from the numbers ``kept`` (None: those of the start).
         """
         check_origin(ledger, logits=logits)
-        check_row_independence("logits", logits, rows.blank(ROWS)[:1])
+        check_row_independence("logits", logits, rows.blank(ROWS)[:-1], tokens=True)
         rescaling = Rescaling.started(self, logits, rows, several, weights, kept)
         for done in range(made, self.rounds):
-            learn_from_all_rows(rescaling, rows, noise_multiplier=self.noise_multiplier, source=source, ledger=ledger)
+            learn_from_all_rows(
+                rescaling,
+                rows,
+                noise_multiplier=self.noise_multiplier,
+                source=source,
+                ledger=ledger,
+                micro_batch=micro_batch,
+            )
             if keep is not None:
                 keep(done + 1, rescaling.theta.tolist())
         slope, offset = (*rescaling.theta.tolist(), 0.0)[:2]
@@ -133,8 +142,8 @@ class Calibration:
         if public is not None:
             public = public.double() / public.max()
 
-        def parts(x: Tensor, y: Tensor) -> list[Part]:
-            u, y = logits(x).double().clamp(-REACH, REACH), y.double()
+        def parts(*columns: Tensor) -> list[Part]:
+            u, y = logits(*columns[:-1]).double().clamp(-REACH, REACH), columns[-1].double()
             slope, bend, inputs = rule(u, y, theta.to(u.device), _moved_to(public, y.device))
             return bound.apply([DensePart(slope), GramPart(bend, inputs)])
 
@@ -180,7 +189,7 @@ class Rescaling:
         kept: Sequence[float] | None,
     ) -> Rescaling:
         """At the numbers ``kept`` or, without any, at logits as they are."""
-        classes = rows.shapes[1][0]
+        classes = rows.shapes[-1][0]
         start = [1.0]
         if classes == 2 and not several:
             start = [1.0, 0.0]

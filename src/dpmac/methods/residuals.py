@@ -39,10 +39,20 @@ class ResidualScale:
     def mechanism(self) -> Mechanism:
         return Mechanism(self.noise_multiplier, 1.0, 1, LABEL)
 
-    def fit(self, rows: PrivateRows, outputs: Callable[[Tensor], Tensor], source: NoiseSource, ledger: Ledger) -> float:
-        """The standard deviation, on the scale of the targets; at least a thousandth, and at most 2, their range."""
+    def fit(
+        self,
+        rows: PrivateRows,
+        outputs: Callable[..., Tensor],
+        source: NoiseSource,
+        ledger: Ledger,
+        micro_batch: int | None = None,
+    ) -> float:
+        """The standard deviation, on the scale of the targets; at least a thousandth, and at most 2, their range.
+
+        ``outputs`` gets a block of all columns but the last, which holds the targets.
+        """
         check_origin(ledger, outputs=outputs)
-        check_row_independence("outputs", outputs, rows.blank(ROWS)[:1])
+        check_row_independence("outputs", outputs, rows.blank(ROWS)[:-1], tokens=True)
         answer = release(
             rows.everything(),
             self.query(outputs),
@@ -50,14 +60,15 @@ class ResidualScale:
             source=source,
             ledger=ledger,
             divisor=rows.n,
+            micro_batch=micro_batch,
         )
         return 2.0 * math.sqrt(min(max(float(answer[SQUARES][0]), 2.5e-7), 1.0))
 
-    def query(self, outputs: Callable[[Tensor], Tensor]) -> Query:
+    def query(self, outputs: Callable[..., Tensor]) -> Query:
         bound = PerLayerClip(1.0)
 
-        def parts(x: Tensor, y: Tensor) -> list[Part]:
-            off = (outputs(x).double().clamp(-1, 1) - y.double().clamp(-1, 1)) / 2
+        def parts(*columns: Tensor) -> list[Part]:
+            off = (outputs(*columns[:-1]).double().clamp(-1, 1) - columns[-1].double().clamp(-1, 1)) / 2
             return bound.apply([DensePart(off.square().mean(dim=1, keepdim=True))])
 
         return Query(LABEL, bound.promise([Partition(SQUARES, (1,))]), parts)

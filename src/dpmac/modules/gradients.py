@@ -93,7 +93,9 @@ class RowGradients:
     def _whole(self, columns: Columns) -> dict[str, Tensor]:
         if not self.whole:
             return {}
-        return (by_vmap if self.vmapped else one_by_one)(self.task, self.whole, columns)
+        if self.vmapped:
+            return by_vmap(self.task, self.whole, columns)
+        return one_by_one(self.task, self.whole, columns, total=True)
 
     def _used_elsewhere(self, columns: Columns) -> list[str]:
         """Parameters to which autograd finds a way beside the taps."""

@@ -7,6 +7,7 @@ differentiated; all others are constants here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -33,11 +34,16 @@ def by_vmap(task: Task, names: Sequence[str], columns: Columns) -> dict[str, Ten
     return {name: gradient.detach() for name, gradient in found.items()}
 
 
-def one_by_one(task: Task, names: Sequence[str], columns: Columns) -> dict[str, Tensor]:
-    """The same, row after row, by autograd."""
+def one_by_one(task: Task, names: Sequence[str], columns: Columns, total: bool = False) -> dict[str, Tensor]:
+    """The same, row after row, by autograd.
+
+    With ``total`` the module runs by the rules, as it does in a training: a token that no table has makes a row's
+    numbers NaN, where torch would stop.
+    """
     parameters = [task.parameters[name] for name in names]
     found: list[list[Tensor]] = []
-    with differentiating():
+    watch = Watch(RULES, {}, 1) if total else nullcontext()
+    with differentiating(), watch:
         for n in range(columns[0].shape[0]):
             loss = task.losses(tuple(column[n : n + 1] for column in columns))
             gradients = torch.autograd.grad(loss, parameters, torch.ones_like(loss), allow_unused=True)

@@ -12,7 +12,7 @@ What a release adds has exactly the law of a rounded Gaussian (rounded, exact): 
 
 from __future__ import annotations
 
-from dpmac.randomness.seeded import SeededNoise, noise_source
+from dpmac.randomness.seeded import SeededNoise, noise_source, torch_draws_from
 from dpmac.randomness.sources import NoiseSource, SystemNoise, shuffled
 
-__all__ = ["NoiseSource", "SeededNoise", "SystemNoise", "noise_source", "shuffled"]
+__all__ = ["NoiseSource", "SeededNoise", "SystemNoise", "noise_source", "shuffled", "torch_draws_from"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -89,3 +90,15 @@ class SeededNoise:
 def noise_source(random_state: int | None) -> NoiseSource:
     """Operating-system entropy for ``None``, a replayable generator for a number."""
     return SystemNoise() if random_state is None else SeededNoise(random_state)
+
+
+@contextmanager
+def torch_draws_from(source: NoiseSource) -> Iterator[None]:
+    """Around code that draws from torch's own CPU generator, such as a layer's initial weights: ``source`` seeds it.
+
+    For public numbers alone. Afterwards torch's generator is as it was before.
+    """
+    seed = int(float(source.uniform(1)) * 2.0**53)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

@@ -80,6 +80,8 @@ def _what(run: RunContents) -> str:
         sizes = getattr(network, "sizes", None)
         if sizes:
             words.append(f"Its network has {' → '.join(f'{size:,}' for size in sizes)} units.")
+    elif isinstance(getattr(estimator, "module", None), str):
+        words.append(f"Its model is the torch module {estimator.module}, whose code is not in the folder.")
     elif run.codes:
         code = getattr(estimator, "code_size_", getattr(estimator, "n_components_", None))
         words.append(f"A row becomes a code of {code} numbers, by a closed form.")

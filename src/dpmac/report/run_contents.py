@@ -16,6 +16,8 @@ KINDS = {
     "DPMACRegressor": "regression model",
     "DPMACAutoencoder": "autoencoder",
     "DPMACPCA": "principal component analysis",
+    "DPMACModuleClassifier": "classifier",
+    "DPMACModuleRegressor": "regression model",
 }
 
 
@@ -74,7 +76,7 @@ def contents_of(folder: Any) -> RunContents:
         name=str(manifest.get("name") or folder.path.resolve().name),
         created=str(manifest.get("created") or ""),
         version=str(manifest.get("dpmac") or ""),
-        estimator=folder.estimator(),
+        estimator=folder.without_module(),
         ledger=folder.ledger(),
         said=folder.statement(),
         plan=folder.plan(),

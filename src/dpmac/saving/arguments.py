@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from dpmac.estimators.machine import Machine
+from dpmac.estimators.module_arguments import PREFIX
+from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.rows import OnRows
 from dpmac.nets import Activation
 from dpmac.privacy import Ledger
+from dpmac.saving.module_model import name_of
 from dpmac.saving.plain import OwnObjectError, packed, unpacked
 
 OF_MACHINE = ("device", "micro_batch_size", "threads", "memory", "progress")
@@ -25,6 +28,9 @@ def arguments_of(estimator: OnRows) -> dict[str, Any]:
         given |= {name: getattr(machine, name) for name in OF_MACHINE} | {"device": str(machine.device)}
     found: dict[str, Any] = {}
     for name, value in given.items():
+        if name == "module" and value is not None:
+            found[name] = {"own": name_of(value)}
+            continue
         if name == "ledger" and value is not None:
             found[name] = {"ledger": None}
             place = value
@@ -47,6 +53,8 @@ def arguments_from(kind: type[OnRows], raw: Mapping[str, Any], ledger: Ledger, o
     of the ledger to use. A path in a folder is never taken for one of this machine, whoever wrote it there.
     """
     known = {*kind._get_param_names(), *OF_MACHINE, "checkpoint"} - {"machine"}
+    if issubclass(kind, ModuleEstimator):
+        known |= {name for name in raw if name.startswith(PREFIX)}
     unknown = sorted(set(raw) - known)
     if unknown:
         raise ValueError(f"{kind.__name__} has no argument {unknown[0]!r} in this version")

@@ -9,11 +9,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dpmac.estimators import DPMACClassifier, DPMACRegressor
+from dpmac.estimators.labelled import Labelled
+from dpmac.estimators.module_base import ModuleEstimator
+from dpmac.estimators.ranged import Ranged
 from dpmac.estimators.rows import OnRows
 from dpmac.privacy import Plan, Statement
 from dpmac.privacy.sampling import ROW
 from dpmac.privacy.statement import noun
+from dpmac.saving.module_model import name_of
 from dpmac.tables import ColumnKind, Schema
 
 SEED = (
@@ -54,7 +57,7 @@ def card(
         *_inputs(estimator, schema),
         _outputs(estimator, schema),
         "## How to use it",
-        _block(_usage(schema is not None, hasattr(estimator, "predict"), title)),
+        _block(_usage(estimator, schema is not None, title)),
         *_training(plan, noun(statement.unit), estimator.max_rows),
         "## What lies here",
         "\n".join(f"- `{name}`: {FILES[name]}" for name in FILES if name in _there(manifest)),
@@ -76,6 +79,8 @@ def _block(text: str) -> str:
 
 
 def _inputs(estimator: OnRows, schema: Schema | None) -> list[str]:
+    if isinstance(estimator, ModuleEstimator):
+        return _module_inputs(estimator)
     if schema is None:
         given = estimator.feature_range
         scale = "as they are"
@@ -104,26 +109,41 @@ def _outputs(estimator: OnRows, schema: Schema | None) -> str:
     target = ""
     if schema is not None and schema.target is not None:
         target = f" {_code(schema.target)}"
-    if isinstance(estimator, DPMACClassifier):
+    if isinstance(estimator, Labelled):
         names = ", ".join(_code(name) for name in estimator.classes_.tolist())
         if estimator._indicator is not None:
             return f"Which of these labels a row has: {names}."
         return f"The class{target} of a row, one of {names}, and the probability of each."
-    if isinstance(estimator, DPMACRegressor):
+    if isinstance(estimator, Ranged):
         low, high = estimator.target_range_
         return f"A number{target} within {low:g} .. {high:g}."
     size = int(estimator._n_features_out)  # type: ignore[attr-defined]
     return f"A code of {size} numbers, and rows from codes. Codes of private rows are private."
 
 
-def _usage(table: bool, predicts: bool, name: str) -> str:
-    rows = "an array"
+def _usage(estimator: OnRows, table: bool, name: str) -> str:
+    rows, load = "an array", f"dpmac.load({name!r})"
     if table:
         rows = "a table with these columns"
+    if isinstance(estimator, ModuleEstimator):
+        rows, load = "as above", f"dpmac.load({name!r}, module=...)"
     call = "model.transform(rows)"
-    if predicts:
+    if hasattr(estimator, "predict"):
         call = "model.predict(rows)"
-    return f"import dpmac\n\nmodel = dpmac.load({name!r})  # this folder\n{call}  # rows: {rows}"
+    return f"import dpmac\n\nmodel = {load}  # this folder\n{call}  # rows: {rows}"
+
+
+def _module_inputs(estimator: ModuleEstimator) -> list[str]:
+    """What a torch module takes, and that its code is needed."""
+    lines = []
+    for name, shape, dtype in estimator.inputs_:
+        sizes = ", ".join(["rows", *map(str, shape)])
+        lines.append(f"- {_code(name or 'an array')}: ({sizes}) of {dtype}")
+    code = (
+        f"The model is a torch module, {_code(name_of(estimator.module))}. Its weights are in this folder and its code "
+        "is not: whoever loads it hands in the class, or an instance."
+    )
+    return ["These inputs:", "\n".join(lines), code]
 
 
 def _training(plan: Plan | None, unit: str, most: int) -> list[str]:

@@ -24,6 +24,7 @@ import torch
 import dpmac
 from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACClassifier, DPMACRegressor
+from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.rows import OnRows
 from dpmac.files import part_of
 from dpmac.nets.feature_maps import ToRange
@@ -166,6 +167,9 @@ def _given(what: Any) -> OnRows:
     if isinstance(estimator, str | Path):
         estimator = load(estimator)
     check_whole(estimator)
+    if isinstance(estimator, ModuleEstimator):
+        fix = "a module of your own is exported by torch itself: torch.export.export(estimator.module_, (rows,))"
+        raise ArgumentError("estimator", type(estimator).__name__, fix)
     assert isinstance(estimator, OnRows)
     return estimator
 

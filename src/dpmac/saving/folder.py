@@ -10,6 +10,7 @@ from typing import Any
 
 import dpmac
 from dpmac.checks import ArgumentError
+from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.rows import OnRows
 from dpmac.files import write_new
 from dpmac.limits import check_values
@@ -18,10 +19,12 @@ from dpmac.privacy import Ledger, Plan
 from dpmac.saving.arguments import arguments_of
 from dpmac.saving.card import card
 from dpmac.saving.manifest import FORMAT, NAME, check_files, digest_of, read_json, read_manifest, reading, sealed
+from dpmac.saving.module_model import check_handed_in
 from dpmac.saving.states import (
     check_whole,
     history_from,
     history_of,
+    kind_named,
     plain_state,
     plan_from,
     restored,
@@ -88,15 +91,17 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     return Path(folder)
 
 
-def load(folder: str | Path, *, activations: Sequence[Activation] = ()) -> Any:
+def load(folder: str | Path, *, activations: Sequence[Activation] = (), module: Any = None) -> Any:
     """The estimator that was saved to ``folder``: it predicts as the fitted one did, bit for bit.
 
     Nothing is executed from the files. One that is missing, cut short, edited or another's is a FileNotFoundError or a
-    ValueError that names it. ``activations`` of your own are in a file by their names alone: hand them in. A folder
-    names no place on the machine of whoever saved it: ``ledger`` is a copy to look at, which refuses to record
+    ValueError that names it. ``activations`` of your own are in a file by their names alone: hand them in. So is the
+    torch ``module`` of a :class:`dpmac.DPMACModuleClassifier` or ``Regressor``: hand in its class, which is built with
+    the arguments that were saved, or an instance of the same shapes, of which a copy gets the weights. A folder names
+    no place on the machine of whoever saved it: ``ledger`` is a copy to look at, which refuses to record
     anything. To fit again, name the ledger of the rows: ``model.set_params(ledger="a/path")``.
     """
-    return open_folder(folder).estimator(activations=activations)
+    return open_folder(folder).estimator(activations=activations, module=module)
 
 
 def open_folder(folder: str | Path) -> RunFolder:
@@ -114,11 +119,34 @@ class RunFolder:
     path: Path
     manifest: dict[str, Any]
 
-    def estimator(self, *, activations: Sequence[Activation] = ()) -> Any:
-        """The fitted estimator."""
+    def estimator(self, *, activations: Sequence[Activation] = (), module: Any = None) -> Any:
+        """The fitted estimator; that of a torch module needs the ``module``'s class, or an instance."""
+        if self.of_module:
+            check_handed_in(self.module_name, module)
+        elif module is not None:
+            raise ArgumentError("module", module, f"a {self.manifest['estimator']} has none: leave it out")
+        return self._restored(activations, module)
+
+    def without_module(self) -> Any:
+        """What is known of the fitted estimator without a module's code; of any other model all of it."""
+        return self._restored((), None)
+
+    @property
+    def of_module(self) -> bool:
+        """Whether the model is a torch module, whose code is not in the folder."""
+        with reading(self.path / NAME):
+            return issubclass(kind_named(self.manifest["estimator"]), ModuleEstimator)
+
+    @property
+    def module_name(self) -> str:
+        """The class of the torch module that was saved."""
+        with reading(self.path / NAME):
+            return str(self.manifest["arguments"]["module"]["own"])
+
+    def _restored(self, activations: Sequence[Activation], module: Any) -> Any:
         ledger, plan, history = self.ledger(), self.plan(), self.history()
         with reading(self.path / NAME):
-            return restored(self.manifest, self.path, ledger, plan, history, activations)
+            return restored(self.manifest, self.path, ledger, plan, history, activations, module)
 
     def plan(self) -> Plan | None:
         """The training's plan; None of a model in closed form."""

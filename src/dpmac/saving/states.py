@@ -17,12 +17,18 @@ from sklearn.exceptions import NotFittedError
 
 from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Privacy, PrivateEstimator
+from dpmac.estimators import DPMACModuleClassifier as ModuleClassifier
+from dpmac.estimators import DPMACModuleRegressor as ModuleRegressor
+from dpmac.estimators.labelled import Labelled
+from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.rows import OnRows
 from dpmac.limits import NUMBERS, STEPS
 from dpmac.methods.pca import ReleasedPCA
+from dpmac.modules.files import save_weights
 from dpmac.nets import Activation, Network
 from dpmac.nets.feature_maps import FeatureMap, load_feature_map, save_feature_map
 from dpmac.privacy import Ledger, Mechanism, Origin, Plan
+from dpmac.saving import module_model
 from dpmac.saving.arguments import arguments_from
 from dpmac.saving.closed_form import load_closed_form, moved, moved_pca, save_closed_form
 from dpmac.saving.manifest import reading
@@ -62,6 +68,8 @@ def _code_agrees(model: Any) -> bool:
 
 def _width_agrees(model: Any) -> bool:
     """Whether its width is its feature map's and its model's: a manifest alone must not size what is allocated."""
+    if isinstance(model, ModuleEstimator):
+        return True  # it has inputs of any shapes, which are compared by themselves
     width, feature_map = model.n_features_in_, model.feature_map_
     if type(width) is not int or not 1 <= width <= NUMBERS:
         return False
@@ -87,6 +95,8 @@ KEPT: dict[type[OnRows], Kept] = {
         ("n_components_", "explained_variance_", "explained_variance_ratio_"),
         lambda m: m.n_components_ == len(m.pca_.components),
     ),
+    ModuleClassifier: Kept(("classes_", "_indicator", "calibration_", "inputs_"), module_model.labels_agree),
+    ModuleRegressor: Kept(("target_range_", "residual_std_", "inputs_"), module_model.range_agrees),
 }
 
 
@@ -131,6 +141,8 @@ def write_model(estimator: Any, folder: Path) -> None:
         estimator.pca_.save(folder / MODEL)
     elif getattr(estimator, "autoencoder_", None) is not None:
         save_closed_form(estimator.autoencoder_, folder / MODEL)
+    elif isinstance(estimator, ModuleEstimator):
+        save_weights(estimator.module_, folder / MODEL)
     else:
         estimator.network_.save(folder / MODEL)
     if estimator.feature_map_ is not None:
@@ -181,14 +193,18 @@ def restored(
     plan: Plan | None,
     history: list[Record],
     activations: Sequence[Activation],
+    module: Any = None,
 ) -> OnRows:
-    """The fitted estimator. Errors in the manifest are raised as they come; those in files name them."""
+    """The fitted estimator; that of a torch module without its model where no ``module`` is handed in.
+
+    Errors in the manifest are raised as they come; those in files name them.
+    """
     kind, fitted = kind_named(manifest["estimator"]), manifest["fitted"]
     estimator: Any = kind(**arguments_from(kind, manifest["arguments"], ledger, activations))
     for name in (*EVERYWHERE, *KEPT[kind].attributes):
         if name in fitted or name not in EVERYWHERE:
             setattr(estimator, name, unpacked(fitted[name]))
-    if isinstance(estimator, DPMACClassifier) and estimator._indicator is not None:
+    if isinstance(estimator, Labelled) and estimator._indicator is not None:
         estimator._indicator = np.dtype(estimator._indicator["dtype"])
     listed: Any = manifest["files"]
     feature_map = None
@@ -196,11 +212,30 @@ def restored(
         with reading(folder / FEATURE_MAP):
             feature_map = load_feature_map(folder / FEATURE_MAP)
     estimator.privacy_ = Privacy(ledger, float(fitted["delta"]), tuple(fitted["notes"]))
+    if isinstance(estimator, ModuleEstimator):
+        return _with_module(estimator, folder / MODEL, plan, history, module)
     with reading(folder / MODEL):
         _put_in(estimator, folder / MODEL, feature_map, plan, history, activations)
     if not (KEPT[kind].agrees(estimator) and _width_agrees(estimator)):
         raise ValueError("what was fitted and the model do not belong together")
     return estimator  # type: ignore[no-any-return]
+
+
+def _with_module(
+    estimator: ModuleEstimator, path: Path, plan: Plan | None, history: list[Record], module: Any
+) -> ModuleEstimator:
+    """That of a module, with its model if the ``module`` was handed in."""
+    if not KEPT[type(estimator)].agrees(estimator) or plan is None:
+        raise ValueError("what was fitted and the model do not belong together")
+    estimator._input_names = tuple(name for name, _, _ in estimator.inputs_ if name is not None) or None
+    estimator.feature_map_, estimator.plan_, estimator.history_ = None, plan, history
+    if module is None:
+        return estimator
+    estimator.module, privacy = module, estimator.privacy_
+    with reading(path):
+        estimator.module_ = module_model.loaded_module(estimator, path, privacy.ledger).to(_device_of(estimator))
+    estimator.run_ = Run(estimator.module_, history, privacy.ledger, plan, privacy.notes)
+    return estimator
 
 
 def _put_in(

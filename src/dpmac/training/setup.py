@@ -77,7 +77,8 @@ def table_for(trainer: Trainer, x: Rows, y: Tensor | None) -> tuple[PrivateRows,
         return rows, None
     _check_method(trainer)
     check_module(trainer.network)  # itself: hooks on its tensors are lost in a copy
-    return module_rows(x, y, trainer.world)
+    rows, names = module_rows(x, y, trainer.world)
+    return rows, names or trainer.input_names
 
 
 def setup_for(trainer: Trainer, rows: PrivateRows, names: tuple[str, ...] | None, world: World) -> Setup:

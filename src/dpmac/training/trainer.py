@@ -57,7 +57,8 @@ class Trainer:
     changes nothing beyond rounding. ``evaluate`` is called after each epoch, and its metrics go into the history (and
     once before the first step, to check that it works): use public data only, since metrics on private rows are not
     covered by the guarantee. ``on_step`` gets the step count, for a progress bar. ``notes`` are added to the list of
-    what the run's statement does not cover.
+    what the run's statement does not cover. ``input_names`` are those of a module's inputs in a table, which are then
+    passed by name.
 
     With a ``world`` of several processes (:func:`dpmac.training.together`) each of them calls :meth:`fit` with its own
     part of the rows, and otherwise the same arguments; the plan is for all rows. Initial weights are the leader's.
@@ -77,6 +78,7 @@ class Trainer:
     on_step: OnStep | None = None
     notes: tuple[str, ...] = ()
     world: World = SINGLE_PROCESS
+    input_names: tuple[str, ...] | None = None
     front = OldAttribute("feature_map")
 
     @classmethod

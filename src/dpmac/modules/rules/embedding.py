@@ -64,11 +64,16 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Any:
-    """The sum or mean of a row's embeddings, taken apart; of another mode, or with offsets, it runs as it is."""
+    """The sum or mean of a row's embeddings, taken apart; of another mode, or with offsets, it runs as it is.
+
+    A token that is not in the table makes the numbers of its bag NaN, as in :func:`embedding`.
+    """
     _refuse(watch.name_of(weight), max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     if input.dim() != 2 or offsets is not None or mode not in ("sum", "mean"):
         more = (scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
-        return func(input, weight, offsets, max_norm, norm_type, *more)
+        outside = (input < 0) | (input >= weight.shape[0])
+        found = func(input.masked_fill(outside, 0), weight, offsets, max_norm, norm_type, *more)
+        return found.masked_fill(_bags_of(outside, offsets, len(found)).unsqueeze(1), math.nan)
     vectors = embedding(watch, F.embedding, input, weight, padding_idx)
     counts = torch.ones_like(input, dtype=vectors.dtype)
     if padding_idx is not None:
@@ -79,6 +84,14 @@ def embedding_bag(
     if mode == "sum":
         return total
     return total / counts.sum(dim=1, keepdim=True).clamp(min=1.0)
+
+
+def _bags_of(outside: Tensor, offsets: Tensor | None, bags: int) -> Tensor:
+    """Which bags hold a token that is outside of the table."""
+    if outside.dim() == 2 or offsets is None:
+        return outside.any(dim=1)
+    bag = torch.searchsorted(offsets, torch.arange(len(outside), device=outside.device), right=True) - 1
+    return torch.zeros(bags, dtype=torch.bool, device=outside.device).index_fill_(0, bag[outside], True)
 
 
 def _refuse(name: str | None, **options: Any) -> None:

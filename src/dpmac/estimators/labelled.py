@@ -1,0 +1,123 @@
+"""What classifiers share: labels to targets, public weights of the classes, and outputs to predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from torch import Tensor
+
+from dpmac.checks import ArgumentError, chosen
+from dpmac.estimators.arguments import LabelArguments
+from dpmac.estimators.base import Array, TrainedEstimator
+from dpmac.estimators.labels import (
+    check_classes,
+    class_weights,
+    encoded,
+    encoded_by_schema,
+    label_weights,
+    names_of_labels,
+)
+from dpmac.estimators.sharing import all_classes
+from dpmac.methods import Calibration
+from dpmac.nets import LOSSES, Loss, MultiLabelCrossEntropy, WeightedClasses
+from dpmac.privacy import BOUNDS, Normalise
+from dpmac.training.defaults import calibration_for
+
+
+class Labelled(ClassifierMixin, LabelArguments, TrainedEstimator):
+    """A classifier."""
+
+    _labels_may_be_several = True
+    _loss_name = "softmax"
+    _indicator: np.dtype[Any] | None  # the type of y, where a row may have several labels
+    classes_: Array
+
+    def _weighed(self, classes: Array, several: bool) -> tuple[Loss, Tensor | None]:
+        """The loss with the public weights in it, and the weights by themselves."""
+        if self.class_weight is not None and math.isfinite(self.epsilon) and self.bound is not None:
+            bound = chosen("bound", self.bound, BOUNDS)
+            if isinstance(bound, Normalise):
+                fix = "it gives every example the same length, whatever its class weighs: choose 'joint' or 'clip'"
+                raise ArgumentError("bound", self.bound, fix)
+        if several:
+            both = label_weights(self.class_weight, len(classes))
+            if both is None:
+                return LOSSES["multilabel"], None
+            off, on = (tuple(side) for side in both.T.tolist())
+            return MultiLabelCrossEntropy(on, off), both
+        weights = class_weights(self.class_weight, classes)
+        if weights is None:
+            return LOSSES[self._loss_name], None
+        return WeightedClasses(LOSSES[self._loss_name], weights), torch.tensor(weights, dtype=torch.float64)
+
+    def _calibration(self, n: int) -> Calibration | None:
+        found = calibration_for(n, self.epsilon)
+        if not self.calibrate or not math.isfinite(self.epsilon) or found is None:
+            return None
+        share, rounds = found
+        return Calibration.for_share(share, self.epsilon, self._delta(n), rounds)
+
+    def _known_classes(self) -> Sequence[Any] | None:
+        """The class labels that are public: given, or the values of the schema's target."""
+        if self.classes is not None:
+            return self.classes
+        column = self._target_column()
+        if column is None:
+            return None
+        return column.classes
+
+    def decision_function(self, X: Any) -> Array:
+        """The output layer's pre-activations; for two classes the second minus the first, as scikit-learn has it.
+
+        Of several labels one each: a label is on where its number is above 0.
+        """
+        u = self._outputs(X).numpy()
+        if self._indicator is None and len(self.classes_) == 2:
+            u = u[:, 1] - u[:, 0]
+        return self._handed_out(u)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class, in the order of ``classes_``; of several labels that each of them is on."""
+        u = self._outputs(X)
+        loss = LOSSES[self._loss_name]
+        if self._indicator is not None:
+            loss = LOSSES["multilabel"]
+        return self._handed_out(loss.predict(u).numpy())
+
+    def predict(self, X: Any) -> Array:
+        """The likeliest class of each row; of several labels a matrix of 0 and 1, as ``fit`` took it."""
+        u = self._outputs(X)
+        if self._indicator is not None:
+            return (u > 0).numpy().astype(self._indicator)
+        result: Array = self.classes_[u.argmax(dim=1).numpy()]
+        return result
+
+    def _several(self, y: Array) -> tuple[Array, Tensor]:
+        """The names of the labels, and an indicator matrix as targets."""
+        if self._target_column() is not None:
+            fix = "the schema's target is one column: for several labels a row, give a schema without a target"
+            raise ArgumentError("y", f"shape {y.shape}", fix)
+        return names_of_labels(y.shape[1], self.classes), torch.from_numpy(y.astype(np.float32))
+
+    def _single(self, y: Array) -> tuple[Array, Tensor]:
+        """The classes, sorted, and one-hot targets."""
+        check_classes(y)
+        column = None
+        if self.classes is None:
+            column = self._target_column()
+        if column is not None and column.classes is not None:
+            classes, codes = encoded_by_schema(column.classes, y)
+        else:
+            classes, codes = encoded(y, all_classes(self._world, y, self.classes))
+        return classes, torch.eye(len(classes))[codes]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self._poor()
+        tags.classifier_tags.multi_label = True
+        return tags
