@@ -17,6 +17,7 @@ import torch
 
 from dpmac.audit.confidence import share_of
 from dpmac.audit.findings import QUICK, Audit, Effort, Finding, looks_of
+from dpmac.audit.modules import module_cases
 from dpmac.audit.one_run import ManyCanaries
 from dpmac.audit.one_shots import one_shot_cases
 from dpmac.audit.runs import run_cases
@@ -49,7 +50,7 @@ Told = Callable[[str, list[Finding]], None]  # a case's name, and what it found
 
 def all_cases() -> dict[str, AnyCase]:
     """Every case under its name; the longest first, so that two processes end together."""
-    found: list[AnyCase] = [*run_cases(), ManyCanaries(), *step_cases(), *one_shot_cases()]
+    found: list[AnyCase] = [*run_cases(), ManyCanaries(), *step_cases(), *module_cases(), *one_shot_cases()]
     return {case.name: case for case in found}
 
 
