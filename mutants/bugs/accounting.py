@@ -68,8 +68,8 @@ MUTANTS = (
         "Where RDP loses its moments in rounding, its epsilon of 0 is reported.",
         "The library said 0.",
         "privacy/accounting.py",
-        "return _moments(released, delta, effort) or gaussian_epsilon(one_gaussian(released, unsampled=True), delta)",
-        "return _moments(released, delta, effort)",
+        '        if epsilon > 0.0:\n            return epsilon, "rdp"\n',
+        '        if epsilon >= 0.0:\n            return epsilon, "rdp"\n',
         (f"{LOSSES}::test_an_rdp_of_nothing_is_not_an_epsilon_of_nothing",),
     ),
     Mutant(

@@ -115,8 +115,8 @@ MUTANTS = (
         "A part of somebody's own says itself how long its shares are.",
         "Duck typing.",
         "privacy/gaussian_release.py",
-        "if type(part) not in PART_TYPES:",
-        "if part is None:",
+        "if type(old) not in PART_TYPES:",
+        "if old is None:",
         (f"{QUERY}::test_a_part_that_is_not_what_was_promised_is_named_by_its_partition",),
     ),
     Mutant(
@@ -181,6 +181,15 @@ MUTANTS = (
         "_keep_promise(parts, scales, spots_per_place)\n",
         "_keep_promise(raw, scales, spots_per_place)\n",
         ("tests/privacy/test_reviewed.py::test_the_release_measures_whatever_a_part_says_of_its_lengths",),
+    ),
+    Mutant(
+        "attached-methods-believed",
+        "What somebody attached to a part, a method or a measured length, is used as if it were the part's own.",
+        "The type is right, and that is what is checked. Found by a reader.",
+        "privacy/gaussian_release.py",
+        "part = type(old)(*[getattr(old, name) for name in DECLARED[type(old)]])",
+        "part = old",
+        ("tests/privacy/test_reviewed.py::test_nothing_that_was_attached_to_a_part_reaches_the_release",),
     ),
     Mutant(
         "recordable-queries-not-measured",

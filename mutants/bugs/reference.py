@@ -23,8 +23,8 @@ MUTANTS = (
         "First the work, then the books.",
         "privacy/reference.py",
         "    ledger.append(Entry(query.label, noise_multiplier, sample_rate, source.seeded, scales))\n"
-        "    (noise,) = source.steps([size], grid.bits)\n",
-        "    (noise,) = source.steps([size], grid.bits)\n"
+        "    (noise,) = source.steps([len(total)], grid.bits)\n",
+        "    (noise,) = source.steps([len(total)], grid.bits)\n"
         "    ledger.append(Entry(query.label, noise_multiplier, sample_rate, source.seeded, scales))\n",
         (f"{REFERENCE}::test_the_reference_records_before_it_draws",),
     ),
@@ -33,9 +33,18 @@ MUTANTS = (
         "The reference draws half of the noise that its ledger says.",
         "Half a step here, a factor of 2 there.",
         "privacy/reference.py",
-        "grid = Grid.of(noise_multiplier, ",
-        "grid = Grid.of(noise_multiplier / 2, ",
+        "grid, scales = Grid.of(noise_multiplier, ",
+        "grid, scales = Grid.of(noise_multiplier / 2, ",
         (f"{REFERENCE}::test_the_package_releases_what_the_reference_does",),
+    ),
+    Mutant(
+        "reference-without-a-scale",
+        "The reference takes a missing scale for 1, and releases.",
+        "None is falsy. It once gave NaN for an empty sample, and charged for it.",
+        "privacy/reference.py",
+        "if partition.scale is None or not 0.0 < partition.scale < math.inf:",
+        "partition = partition if partition.scale else partition.promised(1.0)\n        if False:",
+        (f"{REFERENCE}::test_the_reference_refuses_a_scale_that_bounds_nothing_and_records_nothing",),
     ),
     Mutant(
         "reference-loses-a-row",

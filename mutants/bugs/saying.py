@@ -27,6 +27,16 @@ MUTANTS = (
         ("tests/privacy/test_shown_deltas.py::test_a_printed_delta_is_never_below_the_true_one",),
     ),
     Mutant(
+        "accountant-misnamed",
+        "The statement names the accountant of one bound, and prints the smaller figure of another.",
+        "Usually there is one bound only. Found by a reader.",
+        "privacy/statement.py",
+        "        return figure_of(self.mechanisms, self.delta)[1]\n",
+        "        from dpmac.privacy.accounting import trusted, with_overflow\n\n"
+        "        return trusted(*with_overflow(self.mechanisms, self.delta)[0])[0]\n",
+        (f"{STATEMENT}::test_the_accountant_that_is_named_gave_the_figure",),
+    ),
+    Mutant(
         "seed-unsaid",
         "The statement of a seeded run does not say that it was seeded.",
         "The epsilon is the same.",

@@ -26,7 +26,7 @@ def test_a_store_behind_a_feature_map_with_room_is_the_table_in_memory_behind_it
     if after_another:
         here, there = here.behind(torch.tanh), there.behind(torch.tanh)
         assert there.stored
-    found = there.behind(NETWORK, room=TAKEN)
+    found = there.behind(NETWORK, memory=TAKEN)
     assert not found.stored
     assert found._feature_map is None
     assert numbers(found) == numbers(here.behind(NETWORK))
@@ -35,9 +35,9 @@ def test_a_store_behind_a_feature_map_with_room_is_the_table_in_memory_behind_it
 
 def test_without_room_and_of_persons_it_stays_a_store():
     assert PrivateRows(Shelf(X, Y)).behind(NETWORK).stored
-    assert PrivateRows(Shelf(X, Y)).behind(NETWORK, room=TAKEN - 1).stored
+    assert PrivateRows(Shelf(X, Y)).behind(NETWORK, memory=TAKEN - 1).stored
     persons = PrivateRows(Shelf(X, Y), groups=[row // 2 for row in range(5000)])
-    assert persons.behind(NETWORK, room=2**40).stored
+    assert persons.behind(NETWORK, memory=2**40).stored
 
 
 def test_what_has_shaped_the_feature_map_goes_with_the_rows():
@@ -45,6 +45,6 @@ def test_what_has_shaped_the_feature_map_goes_with_the_rows():
     ledger.append(Entry("step", 1.0, 0.1, {"W": 1.0}))
     shaped = DenseNetwork([7, 2], "relu", source=SeededNoise(1))
     shaped.origin = Origin.of(ledger)
-    found = PrivateRows(Shelf(X)).behind(shaped, room=2**40).origin
+    found = PrivateRows(Shelf(X)).behind(shaped, memory=2**40).origin
     assert found
     assert found == PrivateRows(X).behind(shaped).origin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -60,6 +61,28 @@ def test_norms_are_not_below_and_sums_are_near_those_of_shares_built_one_by_one(
     assert (part.norms() <= lengths * (1 + slack + 1e-5) + 1e-300).all()  # and not by more than is said
     off = (part.total().double().flatten() - shares.sum(dim=0)).norm()
     assert float(off) <= (SINGLE_MARGIN if part.single else 1e-12) * float(lengths.max()) + 1e-300  # K2
+
+
+def exact_squares(part):
+    """The squares of the shares' norms in double precision, without any rounding."""
+    if isinstance(part, GramPart):
+        pairs = zip(part.weights.tolist(), part.inputs.tolist(), strict=True)
+        return [sum(Fraction(a) ** 2 for a in w) * sum(Fraction(b) ** 2 for b in x) ** 2 for w, x in pairs]
+    if isinstance(part, OuterPart):
+        pairs = zip(part.left.tolist(), part.right.tolist(), strict=True)
+        return [sum(Fraction(a) ** 2 for a in x) * (sum(Fraction(b) ** 2 for b in y) + part.one) for x, y in pairs]
+    return [sum(Fraction(x) ** 2 for x in row) for row in part.values.reshape(part.rows, -1).tolist()]
+
+
+@pytest.mark.parametrize("kind", [DensePart, GramPart, BuiltPart, OuterPart])
+@pytest.mark.parametrize("size", [1e-150, 1e-3, 1.0, 1e9])
+def test_a_norm_in_double_precision_is_below_the_true_one_by_no_more_than_k1_says(kind, size):
+    """A relative (d + 32) 2^-53 for d numbers that are measured. Rounding goes either way, so some are below."""
+    part = part_of(kind, SeededNoise(3), 301, size, torch.float64)
+    allowed = 1 + Fraction(12 + 32, 2**53)
+    pairs = list(zip(part.norms().tolist(), exact_squares(part), strict=True))
+    assert all((Fraction(norm) * allowed) ** 2 >= square for norm, square in pairs)
+    assert any(Fraction(norm) ** 2 < square for norm, square in pairs)
 
 
 @pytest.mark.parametrize("kind", PART_TYPES)

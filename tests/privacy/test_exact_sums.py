@@ -54,7 +54,7 @@ def test_many_rows_make_the_grid_coarser_and_never_the_noise_smaller():
 
 
 def test_a_sum_that_would_not_be_exact_is_refused_before_anything_is_spent():
-    with pytest.raises(ArgumentError, match=r"batch='room for 1e\+12 rows'.*sample fewer"):
+    with pytest.raises(ArgumentError, match=r"batch='up to 1e\+12 rows'.*sample fewer"):
         Grid.of(1.0, of((10**9,)), 1e12)
 
 

@@ -73,9 +73,9 @@ class Liar(DensePart):
 
 
 BROKEN = {
-    "already summed": ((3,), lambda n: zeros(1, 3), "promised a share of shape .* for each of its examples"),
-    "another shape": ((3,), lambda n: zeros(n, 2), "for each of its examples; got shares of shape"),
-    "half the rows": ((3,), lambda n: zeros(n // 2, 3), "for each of its examples"),
+    "already summed": ((3,), lambda n: zeros(1, 3), "promised a share of shape .* for each row of a block"),
+    "another shape": ((3,), lambda n: zeros(n, 2), "for each row of a block; got shares of shape"),
+    "half the rows": ((3,), lambda n: zeros(n // 2, 3), "for each row of a block"),
     "a stranger's making": ((1,), lambda n: Liar(torch.full((n, 1), 1e9, dtype=torch.float64)), "was given a Liar"),
     "not symmetric": ((1, 2, 2), lambda n: zeros(n, 1, 2, 2), "is symmetric: its parts must be GramParts"),
     "not symmetric, positions": (

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from askers import ASKERS, Asked
+from dpmac.checks import ArgumentError
 from dpmac.kernels.dense import DensePart
 from dpmac.privacy import Ledger, Partition, PoissonSampler, PrivateRows, Query, gaussian_release, reference, release
 from dpmac.privacy.noise import Grid
@@ -94,6 +95,18 @@ def test_the_reference_refuses_a_share_that_is_too_long_and_records_nothing():
     with pytest.raises(ValueError, match="exceeds its bound"):
         reference.release(
             [row], [0], query, sample_rate=1.0, noise_multiplier=1.0, source=SeededNoise(1), ledger=ledger
+        )
+    assert len(ledger) == 0
+
+
+@pytest.mark.parametrize("scale", [None, 0.0, -1.0, math.inf, math.nan])
+@pytest.mark.parametrize("sample", [[], [0]])
+def test_the_reference_refuses_a_scale_that_bounds_nothing_and_records_nothing(scale, sample):
+    query, ledger = Query("sum", (Partition("s", (2,), scale),), lambda x: [DensePart(x)]), Ledger()
+    row = (torch.zeros(2, dtype=torch.float64),)
+    with pytest.raises(ArgumentError, match="scale of partition 's'"):
+        reference.release(
+            [row], sample, query, sample_rate=1.0, noise_multiplier=1.0, source=SeededNoise(1), ledger=ledger
         )
     assert len(ledger) == 0
 

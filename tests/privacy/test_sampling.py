@@ -7,6 +7,7 @@ import copy
 import itertools
 import math
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -100,6 +101,38 @@ def test_a_batch_is_spent_once_and_hides_its_size():
     with pytest.raises(TypeError):
         len(batch)
     assert batch.sample_rate == 0.5
+
+
+def test_of_many_threads_that_spend_one_batch_one_succeeds():
+    batch = PrivateRows(torch.zeros(3, 1)).everything()
+    threads, start, found = 8, threading.Barrier(8), []
+
+    def spend():
+        start.wait()
+        try:
+            found.append(batch.spend(Padding(3), None, SystemNoise()))
+        except RuntimeError:
+            found.append(None)
+
+    everyone = [threading.Thread(target=spend) for _ in range(threads)]
+    for one in everyone:
+        one.start()
+    for one in everyone:
+        one.join()
+    assert len(found) == threads
+    assert found.count(None) == threads - 1
+
+
+def test_what_a_batch_was_drawn_with_cannot_be_changed():
+    batch = PrivateRows(torch.zeros(10, 1)).sample(PoissonSampler(10, 0.5, SystemNoise()))
+    names = set(vars(batch))
+    public = ("sample_rate", "overflow", "seeded", "unit", "world", "origin", "device", "expected_rows")
+    assert {*public, "_places", "_rows", "_unspent"} <= names
+    for name in names:
+        before = getattr(batch, name)
+        with pytest.raises(AttributeError, match=f"{name} of a batch cannot be changed"):
+            setattr(batch, name, 1e-9)
+        assert getattr(batch, name) is before
 
 
 def test_a_batch_cannot_be_copied_to_be_spent_twice():

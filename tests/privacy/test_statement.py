@@ -6,12 +6,13 @@ import math
 from fractions import Fraction
 
 import pytest
+from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
 from dpmac.privacy import Entry, Ledger, Mechanism, Statement
-from dpmac.privacy.accounting import UNIT
+from dpmac.privacy.accounting import ROUNDOFF, UNIT, epsilon_of
 from dpmac.privacy.statement import NOT_COVERED, round_up
 
 STEP, PCA = Entry("training step", 1.5, 0.1), Entry("DP-PCA", 8.0, 1.0)
@@ -99,6 +100,50 @@ def test_the_accountant_that_is_trusted_is_named():
     assert "moments accountant (RDP, dp-accounting" in str(Statement((m,), 1e-12, False))
     assert "lost in rounding" in str(Statement((m,), 1e-12, False))
     assert Statement((m,), 1e-12, False).to_dict()["accountant"].startswith("RDP")
+
+
+def test_the_accountant_that_is_named_gave_the_figure():
+    """A reader's case: of two bounds the smaller one is the figure, and it is not the one that was looked at."""
+    m = (Mechanism(1.0, 0.01, 10), Mechanism(50.0, 0.5, overflow=1e-12))
+    statement = Statement(m, 2.1e-12, False)
+    doubled = (Mechanism(1.0, 0.01, 10), Mechanism(25.0, 0.5))
+    assert statement.epsilon == epsilon_of(doubled, 2.1e-12) < statement.epsilon_rdp
+    assert statement.to_dict()["accountant"].startswith("PLD")
+    assert "privacy loss distributions (dp-accounting" in str(statement)
+    assert "lost in rounding" not in str(statement)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5, 1e-2])
+@pytest.mark.parametrize(
+    ("mechanisms", "kinds"),
+    [
+        ((Mechanism(2.0),), {"GAUSSIAN"}),
+        ((Mechanism(2.0, count=3), Mechanism(5.0)), {"GAUSSIAN"}),
+        ((Mechanism(2.0, 0.1, 3), Mechanism(5.0)), {"PLD"}),
+        ((Mechanism(0.7, 1e-4, 10_000),), {"PLD", "RDP"}),
+    ],
+)
+def test_the_named_accountant_alone_gives_the_same_figure(mechanisms, kinds, delta):
+    """By dp-accounting's own functions where they are quick; RDP's figure is the one that is asked for by name."""
+    statement = Statement(mechanisms, delta, False)
+    kind = statement.to_dict()["accountant"].split(",")[0]
+    assert kind in kinds
+    if kind == "GAUSSIAN":
+        sigma = sum(m.count / m.noise_multiplier**2 for m in mechanisms) ** -0.5
+        spare = ROUNDOFF * (1 + sum(m.count for m in mechanisms))
+        assert statement.epsilon == pytest.approx(get_epsilon_gaussian(sigma, delta - spare), rel=1e-9)
+        assert "closed form of the Gaussian mechanism (dp-accounting" in str(statement)
+    if kind == "RDP":
+        assert statement.epsilon == statement.epsilon_rdp
+    assert ("closed form" in str(statement)) == (kind == "GAUSSIAN")
+    assert ("privacy loss distributions (dp-accounting" in str(statement)) == (kind == "PLD")
+
+
+def test_where_moments_are_lost_the_closed_form_without_sampling_is_named():
+    statement = Statement((Mechanism(1e3, 1e-9, 10_000),), 1e-12, False)
+    assert statement.to_dict()["accountant"].startswith("GAUSSIAN")
+    assert statement.epsilon == pytest.approx(get_epsilon_gaussian(10.0, 1e-12), rel=1e-9)  # 1e3 / sqrt(10_000)
+    assert "closed form of the Gaussian mechanism for the same releases without sampling" in str(statement)
 
 
 @given(st.floats(1e-6, 1e4) | st.sampled_from([0.12341, 1.99999999, 2.0, 7.00001]))

@@ -77,7 +77,7 @@ def test_nothing_released_is_said_to_be_nothing():
 def test_the_accountant_named_is_the_one_that_was_asked():
     """Also where some of delta goes to samples that find no room: what is left of it decides."""
     seldom, crowded = Mechanism(1.0, 1e-3, 11), Mechanism(1.0, 1e-3, 11, overflow=1.1e-14)
-    for m, delta, kind in ((MUCH, 1e-5, "PLD"), (seldom, 1.3e-12, "PLD"), (crowded, 1.3e-12, "RDP")):
+    for m, delta, kind in ((MUCH, 1e-5, "GAUSSIAN"), (seldom, 1.3e-12, "PLD"), (crowded, 1.3e-12, "RDP")):
         statement = Statement((m,), delta, False)
         assert statement.to_dict()["accountant"].startswith(f"{kind}, dp-accounting")
         assert ("lost in rounding" in str(statement)) == (kind == "RDP")

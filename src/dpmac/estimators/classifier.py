@@ -120,7 +120,7 @@ class DPMACClassifier(Labelled, PrivateEstimator):
         done: PostTraining,
     ) -> None:
         self.calibration_ = calibration.fit(
-            table.behind(self.run_.outputs, room=MEMORY),  # once for all rounds
+            table.behind(self.run_.outputs, memory=MEMORY),  # once for all rounds
             torch.nn.Identity(),
             source,
             done.ledger,

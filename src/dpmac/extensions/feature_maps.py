@@ -20,7 +20,7 @@ from dpmac.privacy.sampling import Map, OneRowEach
 
 
 @torch.no_grad()
-def behind(table: PrivateRows, feature_map: Map, room: int = 0) -> PrivateRows:
+def behind(table: PrivateRows, feature_map: Map, memory: int = 0) -> PrivateRows:
     """The table with its first column replaced by ``feature_map`` of it, computed once.
 
     The map is computed in blocks of one public shape, each row at its own place; a blank place holds zeros. So a row
@@ -28,13 +28,13 @@ def behind(table: PrivateRows, feature_map: Map, room: int = 0) -> PrivateRows:
     map were applied in every release. The result is as private as the input, and stays inside the table. Rows of
     persons have no place of their own, and their number is private; rows of a store are not in memory. For these the
     feature map is applied to every block of every release, as part of the query. The exception is a store whose
-    columns, with the first one mapped, take at most ``room`` bytes: its rows are mapped once, like rows in memory, and
-    stay in memory. The origin of the feature map is part of the table: a release into a ledger that does not contain
-    it is rejected.
+    columns, with the first one mapped, take at most ``memory`` bytes: its rows are mapped once, like rows in memory,
+    and stay in memory. The origin of the feature map is part of the table: a release into a ledger that does not
+    contain it is rejected.
     """
     check_row_independence("feature_map", feature_map, table.blank(ROWS)[:1])
     origin = Origin.merged(table.origin, origin_of(feature_map, name="feature_map"))
-    once = isinstance(table._columns, tuple) or _bytes(table, feature_map) <= room
+    once = isinstance(table._columns, tuple) or _bytes(table, feature_map) <= memory
     if isinstance(table._rows, Persons) or not once:
         made = table._with(table._columns, table._rows)
         made._feature_map, made.origin = _after(table._feature_map, feature_map), origin

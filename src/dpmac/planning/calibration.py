@@ -15,7 +15,7 @@ MULTIPLIERS = Range(2 * MIN_MULTIPLIER, 1e7)  # the possible results of a calibr
 
 def _trial(make: Callable[[float], Sequence[Mechanism]], delta: float, effort: Effort, s: float) -> float:
     """The epsilon of make(s) for a search, on a grid of ``effort``."""
-    return cost_of(make(s), delta, "pld", effort)
+    return cost_of(tuple(make(s)), delta, "pld", effort)[0]
 
 
 def calibrate(

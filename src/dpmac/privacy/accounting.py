@@ -1,12 +1,11 @@
-"""The privacy cost of a list of mechanisms. All of it is computed by dp-accounting, which is called in one place, here.
+"""The privacy cost of a list of mechanisms, by dp-accounting (called here and in ``kernels/loss_distributions.py``).
 
 The reported epsilon comes from privacy loss distributions (PLD), composed pessimistically: every discretisation rounds
-upwards, so the result is an upper bound up to floating-point error. Tail masses are differences of numbers near 1, and
-a composition can miss up to 1e-15 of delta for every release. We therefore set a part of delta aside for rounding
-(:data:`ROUNDOFF`). Where that would be a large part of delta, we report the epsilon of the Renyi accountant (RDP)
-instead, which works with logarithms; see :func:`trusted`. The RDP epsilon is reported for comparison in any case.
-:mod:`dpmac.kernels.loss_distributions` describes how the distributions are kept small. dp-accounting is imported on
-first use, so that ``--help`` does not wait for it.
+upwards, so the result is an upper bound up to floating-point error. Tail masses are differences of numbers near 1: for
+every release, a composition can miss up to 1e-15 of probability, which is then missing from delta (measured, not
+proved). We therefore set ten times that aside (:data:`ROUNDOFF`). Where this would be a large part of delta, we report
+the epsilon of the Renyi accountant (RDP) instead, which works with logarithms; see :func:`trusted`. Releases on all
+rows only have a closed form. :func:`figure_of` says which one gave the figure. Slow imports wait for their use.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ from dpmac.checks import ArgumentError, integer, number
 from dpmac.kernels.loss_distributions import FULL, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian, quiet_absl
 
 Accountant = Literal["pld", "rdp"]
+Figure = tuple[float, Literal["pld", "rdp", "gaussian"]]  # epsilon, and what gave it: "gaussian" is the closed form
 MIN_MULTIPLIER = 0.01  # below it epsilon is in the thousands, and the accountants are unreliable
 MIN_DELTA = 1e-12
-ROUNDOFF = 1e-14  # delta set aside for each release: over ten times the rounding error observed in PLDs
+ROUNDOFF = 1e-14  # probability set aside for each release: over ten times the rounding error observed in PLDs
 ROUGH_ORDERS = (1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 8, 11, 16, 24, 32, 48, 63, 128, 256, 512, 1024)
 UNIT = "one row, there or blank (the number of rows is public)"
 
@@ -34,8 +34,8 @@ class Mechanism:
 
     ``noise_multiplier`` is the standard deviation of the noise divided by the sensitivity; 0 means no privacy.
     ``sample_rate`` 1 means that all rows were used (the plain Gaussian mechanism). ``overflow`` is an upper bound on
-    the probability that a sample exceeds its capacity. Such a sample is truncated, and the release then has
-    sensitivity 2 (:meth:`dpmac.privacy.sampling.Batch.spend`).
+    the probability that a sample is full (:class:`dpmac.privacy.sampling.PoissonSampler`). A row then shares the
+    capacity with others, and the release has sensitivity 2; :func:`with_overflow` says how this is charged.
     """
 
     noise_multiplier: float
@@ -57,7 +57,7 @@ class Mechanism:
         """One line for the privacy statement; ``of`` names the things that samples are drawn from."""
         rows = f"all {of}"
         if self.sample_rate < 1.0:
-            cut = f", too large for its room at most once in {1 / self.overflow:.2g}" if self.overflow else ""
+            cut = f", larger than its capacity at most once in {1 / self.overflow:.2g}" if self.overflow else ""
             rows = f"a Poisson sample of the {of} (rate {self.sample_rate:.6g}{cut})"
         times = "once" if self.count == 1 else f"{self.count:,} times"
         return f"{self.label}: Gaussian mechanism, noise multiplier {self.noise_multiplier:.6g}, on {rows}, {times}"
@@ -101,14 +101,19 @@ def event_of(mechanisms: Iterable[Mechanism]) -> Any:
 def epsilon_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant = "pld") -> float:
     """The epsilon at ``delta`` of the composition of ``mechanisms``; infinity if any of them has no noise.
 
-    It is an upper bound with either accountant, and 0 if nothing was released. "pld" asks for the epsilon that we
-    report, which is RDP's where PLD's cannot be trusted (see :func:`trusted`).
+    It is an upper bound with either accountant, up to the rounding that ROUNDOFF is for, and 0 if nothing was released.
+    "pld" asks for the epsilon that we report, which is RDP's where PLD's cannot be trusted (see :func:`trusted`).
     """
+    return figure_of(mechanisms, delta, accountant)[0]
+
+
+def figure_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant = "pld") -> Figure:
+    """:func:`epsilon_of`, and what computed it."""
     delta = number("delta", delta, "give a number from 1e-12 to below 1", low=MIN_DELTA, high=1.0 - 2**-53)
     unlabelled = merged(replace(m, label="") for m in mechanisms)
     # sorted, so that the order of the releases does not change the last digit
     ordered = sorted(unlabelled, key=lambda m: (m.noise_multiplier, m.sample_rate, m.overflow))
-    return _epsilon(tuple(ordered), delta, accountant)
+    return cost_of(tuple(ordered), delta, accountant, FULL)
 
 
 def trusted(mechanisms: Sequence[Mechanism], delta: float) -> tuple[Accountant, float]:
@@ -123,14 +128,10 @@ def trusted(mechanisms: Sequence[Mechanism], delta: float) -> tuple[Accountant, 
 def with_overflow(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[list[Mechanism], float]]:
     """Mechanisms without overflow that bound the given ones, and the delta for each: every item is an upper bound.
 
-    Which *other* places a step draws has the same distribution for two neighbouring tables, and is independent of
-    everything else. Given these draws, whether a step has a free spot for one more row is determined, or depends on the
-    noisy count of :mod:`dpmac.kernels.padding`, which counts as released: either way it is a set of outcomes. For
-    either table, some step has no free spot with probability at most P, the sum of all ``overflow``; such outcomes add
-    at most P to the divergence, and all others have the distribution of the mechanisms without overflow. The divergence
-    of two mixtures with the same weights is at most the mixture of the divergences. Hence delta(epsilon) is at most
-    that of the mechanisms without overflow, plus P. If P would exceed a tenth of delta, there is a second bound: each
-    such release has at worst sensitivity 2.
+    Which *other* places a step draws has the same distribution for two neighbouring tables. For either of them, some
+    step's sample is full with probability at most P, the sum of all ``overflow``; outside of this event all steps are
+    the mechanisms without overflow. Hence delta(epsilon) is at most theirs plus P (docs/guarantee.md has the proof). If
+    P would exceed a tenth of delta, there is a second bound: each such release has at worst sensitivity 2.
     """
     chance = math.fsum(m.count * m.overflow for m in mechanisms) * (1.0 + 1e-12)
     plain = ([replace(m, overflow=0.0) for m in mechanisms], delta - chance)
@@ -150,31 +151,31 @@ def with_overflow(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[l
 
 
 @functools.lru_cache(maxsize=4096)
-def _epsilon(mechanisms: tuple[Mechanism, ...], delta: float, accountant: Accountant) -> float:
-    return cost_of(mechanisms, delta, accountant, FULL)
-
-
-def cost_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> float:
+def cost_of(mechanisms: tuple[Mechanism, ...], delta: float, accountant: Accountant, effort: Effort) -> Figure:
+    """The figure on grids of a given fineness. Reported figures use FULL; a calibration searches with coarser ones."""
     released = [m for m in mechanisms if m.count > 0]
     if accountant not in ("pld", "rdp"):
         raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
     if not released:
-        return 0.0
+        return 0.0, accountant
     return min(_plain_cost(some, left, accountant, effort) for some, left in with_overflow(released, delta))
 
 
-def _plain_cost(released: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> float:
+def _plain_cost(released: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> Figure:
     # a rate this close to 1 is rounded up to 1, which costs no less: the PLD grids are unreliable there
     released = [replace(m, sample_rate=1.0) if m.sample_rate > 1.0 - 1e-12 else m for m in released]
     if any(m.noise_multiplier == 0 for m in released):
-        return math.inf
+        return math.inf, accountant
     if accountant == "pld":
         accountant, delta = trusted(released, delta)
     if accountant == "rdp":
-        return _moments(released, delta, effort) or gaussian_epsilon(one_gaussian(released, unsampled=True), delta)
+        epsilon = _moments(released, delta, effort)
+        if epsilon > 0.0:
+            return epsilon, "rdp"
+        return gaussian_epsilon(one_gaussian(released, unsampled=True), delta), "gaussian"  # no less than with sampling
     if all(m.sample_rate == 1.0 for m in released):
-        return gaussian_epsilon(one_gaussian(released), delta)
-    return float(composed(released, effort).get_epsilon_for_delta(delta))
+        return gaussian_epsilon(one_gaussian(released), delta), "gaussian"
+    return float(composed(released, effort).get_epsilon_for_delta(delta)), "pld"
 
 
 def _moments(mechanisms: Sequence[Mechanism], delta: float, effort: Effort) -> float:

@@ -20,10 +20,10 @@ class Entry:
     sample_rate: float
     seeded: bool = False
     scales: Mapping[str, float] = field(default_factory=dict)
-    overflow: float = 0.0  # bound on the probability that the sample was truncated to its capacity
-    date: str = field(default="", compare=False)  # the day in UTC, filled in by the ledger (before 0.3: to the second)
-    purpose: str = ""
-    model: str = ""
+    overflow: float = 0.0  # bound on the probability that the sample was full (PoissonSampler)
+    date: str = field(default="", compare=False)  # the day in UTC, filled in by the ledger (older files: the second)
+    purpose: str = ""  # what the release was for, and
+    model: str = ""  # the model that it was made for: the user's own words (Ledger.noting)
     run: str = field(default="", compare=False)  # id of the training run, or of the Ledger object that wrote it
     unit: str = ROW  # unit of privacy: what neighbouring tables differ in
 

@@ -1,36 +1,27 @@
 """The release: the only function of the package that turns private numbers into public ones.
 
-    rows -> sampler -> feature map -> coordinates -> expansion -> bound -> RELEASE -> weights -> model
+    places -> sample -> blocks of rows -> a query's parts, one share per row -> RELEASE -> noisy sums
 
-Guarantee: releasing a Poisson sample of rate q adds exactly one event "Poisson-sampled Gaussian mechanism, sampling
-probability q, noise multiplier sigma" to the ledger. Neighbouring tables differ in one row, which is blanked or filled
-in, and their number of rows is public; in a table of persons they differ in one person with all their rows, and the
-number of persons is public (:mod:`dpmac.extensions.persons`). This holds under two conditions:
+Guarantee: for neighbouring tables, what is released is post-processing of one Poisson-sampled Gaussian mechanism, with
+the sampling probability q and the noise multiplier sigma of the one entry that is appended to the ledger. Neighbouring
+tables have the same places and differ in one, which holds a row in one of them and is blank in the other (or a person
+with all their rows: :mod:`dpmac.extensions.persons`). This holds for a query that treats every row by itself and has a
+bound that every possible row keeps; docs/guarantee.md ("What a query and its caller owe") has the full list. The bound
+is checked here, on every row, before anything is charged or released.
 
-1. The query treats every row separately (a test changes one row and sees only that row's parts change).
-2. The bound keeps its promise. This is checked here, on every row, before anything is charged or released.
-
-Floating point. Sums are computed over blocks of bounded length, and the bounds leave a margin for their rounding (see
-``parts.SLACK`` and, for single precision, ``chunks.SINGLE_MARGIN``). The sums of blocks are added exactly
-(:mod:`dpmac.privacy.noise`), and so are the sums of several processes that hold parts of one table
-(:mod:`dpmac.extensions.processes`). A row's own numbers are rounded too, and the rounding of matrix kernels depends on
-the shape and on the position in the batch. If a row moved because another one appeared or disappeared, its numbers
-could change, and by a lot at a discontinuity (ReLU's f' at 0, a row scaled to length 1). So nothing is ever computed on
-a table whose shape depends on its rows: feature maps, coordinates and parts are computed in blocks of public shape, at
-random spots whose distribution does not depend on the other rows (:meth:`Batch.spend`). All we assume of the kernels is
-that the numbers at one spot do not depend on the *values* at other spots. A test makes an extreme change to one row and
-checks that no bit of any other row changes.
-
-The noise is exact: the sum is first rounded to a grid, and the noise is a whole number of grid steps, drawn with
-exactly the distribution of a rounded Gaussian (:mod:`dpmac.privacy.noise` has the proof). So the released numbers are a
-function of the Gaussian mechanism on real numbers, without the low-order bits through which floating-point noise leaks.
+Floating point. Bounds leave a margin for the rounding of a block's sum (``parts.SLACK``, in single precision
+``chunks.SINGLE_MARGIN``). The sums of blocks, and of several processes, are added exactly, and the noise is exact
+(:mod:`dpmac.privacy.noise`). A row's own numbers are rounded too, by kernels whose rounding depends on the shape and on
+the position in the batch. If a row moved because another one appeared, its numbers could change, and by a lot at a
+discontinuity (ReLU's f' at 0). So rows are computed in blocks of public shape, at random spots whose distribution does
+not depend on other rows (:meth:`Batch.spend`), by kernels that satisfy K3 (:mod:`dpmac.kernels`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -61,10 +52,12 @@ from dpmac.randomness import NoiseSource
 MAX_ROWS = 2**28  # expected rows in a release: their sum fits on the grid for any useful noise
 MIN_SINGLE_SCALE = 1e-20  # smaller scales are summed in double precision: single precision would underflow
 PART_TYPES = (OuterPart, DensePart, GramPart, PositionPart, BuiltPart, TokenPart)
+DECLARED = {kind: [field.name for field in fields(kind) if field.init] for kind in PART_TYPES}
 
 
 class BrokenPromiseError(RuntimeError):
-    """An example's parts exceed the promised bound. This is a bug in the bound; nothing is released."""
+    """A row's parts exceed the promised bound: a bug in the bound, which must not occur. Nothing is charged, and no
+    number is released; but the error itself shows that some row broke the bound."""
 
 
 @torch.no_grad()  # a graph would lead from the released numbers back to the rows
@@ -86,8 +79,9 @@ def release(
     sample is counted). Symmetric partitions are then averaged with their transpose. The event is in the ledger (and on
     disk, if the ledger has a file) before any noise on the sums is drawn: an error before that point releases and
     charges nothing, an error after it is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the
-    maximal number of rows processed at a time, rounded up to a multiple of 32; the query always gets full blocks (see
-    :meth:`Batch.spend`), with zeros where there is no row. The answer, noise included, is rounded to ``dtype``.
+    maximal number of rows in a block, rounded up to a multiple of 32, and never more than ``padding.MAX_BLOCK`` (the
+    rounding argument of ``parts.SLACK`` needs this). The query always gets full blocks (see :meth:`Batch.spend`), with
+    zeros where there is no row. The answer, noise included, is rounded to ``dtype``.
 
     With ``noise_multiplier=0`` the sums are exact, and the ledger records that nothing is private any more.
     """
@@ -105,8 +99,9 @@ def release(
 class ReleaseRequest:
     """One release whose arguments were checked: the query, the rows, the grid, and the entry that the ledger will get.
 
-    Everything in it except the batch is public. In one process :func:`release` takes the three steps (sum, record,
-    perturb) in order; several processes that hold one table take them jointly (:mod:`dpmac.extensions.processes`).
+    All of it is public but the batch, and what the query's code and recording see of rows. In one process
+    :func:`release` takes the three steps (sum, record, perturb) in order; several processes that hold one table take
+    them jointly (:mod:`dpmac.extensions.processes`).
     """
 
     batch: Batch
@@ -133,6 +128,7 @@ class ReleaseRequest:
         scales = _checked_scales(query.partitions, sigma)
         _check_arguments(batch, divisor, micro_batch)
         paddings = batch.paddings(sigma)
+        # all processes count their samples, or none does: one widening for all
         grid = Grid.of(sigma * paddings[0].widening, query.partitions, sum(batch.most_rows(paddings)))
         entry = Entry(
             label=query.label,
@@ -155,8 +151,9 @@ class ReleaseRequest:
         """Step 1: the sums over this process's rows, and whether they are whole numbers of grid steps.
 
         The sums of several blocks are: each block's sums are rounded, then added exactly. The sums of a single block
-        are left unrounded until the noise is added. Spends the batch. Raises :class:`BrokenPromiseError` if any row
-        exceeds its bound.
+        are left unrounded until the noise is added. Every block's sums have memory of their own, also in a replay
+        (:meth:`Recording.sums` copies them). Spends the batch. Raises :class:`BrokenPromiseError` after the last block
+        if any row exceeds its bound.
         """
         work: Work = partial(_block_sums, self.query, self.scales, self.batch.take)
         if self.query.reads is not None and self.batch.steady and self.batch.device.type == "cuda":
@@ -174,7 +171,7 @@ class ReleaseRequest:
                 blocks += 1
         if not bool(torch.stack(kept).all()):  # read once: this waits for the GPU
             raise BrokenPromiseError(
-                f"an example exceeds the bound promised for {[p.name for p in self.query.partitions]}; nothing was "
+                f"a row exceeds the bound promised for {[p.name for p in self.query.partitions]}; nothing was "
                 "released. This is a bug in the bound, not in your data: please report it"
             )
         return total, blocks > 1
@@ -193,8 +190,7 @@ def _block_sums(query: Query, scales: Sequence[float], take: Any, columns: Colum
     before. Never reads a value of a GPU tensor, so that it can be recorded (:mod:`dpmac.kernels.recording`).
     """
     rows, weights = take(columns, row_at)
-    raw = query.parts(*rows)
-    _check_kinds(raw, query.partitions, row_at.numel())
+    raw = _rebuilt(query.parts(*rows), query.partitions, row_at.numel())
     # single precision only if all parts use it: every norm contains the margin for its rounding, or none does
     if not all(part.single for part in raw) or min(scales) < MIN_SINGLE_SCALE:
         raw = [part.doubled() for part in raw]
@@ -225,24 +221,31 @@ def _check_arguments(batch: Batch, divisor: float, micro_batch: int | None) -> N
         integer("micro_batch", micro_batch, "give a number of rows, at least 1, or None")
 
 
-def _check_kinds(parts: Sequence[Part], partitions: Sequence[Partition], rows: int) -> None:
-    """Raise unless each partition has one part, of a type of ours, with a share of the right shape for every row."""
-    if len(parts) != len(partitions):
-        raise BrokenPromiseError(f"{len(parts)} parts were given for {len(partitions)} partitions")
-    for part, p in zip(parts, partitions, strict=True):
-        if type(part) not in PART_TYPES:  # we must compute the norms ourselves
-            raise BrokenPromiseError(f"partition {p.name!r} was given a {type(part).__name__}, not one of {PART_TYPES}")
+def _rebuilt(given: Sequence[Any], partitions: Sequence[Partition], rows: int) -> list[Part]:
+    """The parts again, made from their declared fields: nothing else that was attached to an instance is used.
+
+    Raises unless each partition has one part, of a type of ours, with a share of the right shape for every row.
+    """
+    if len(given) != len(partitions):
+        raise BrokenPromiseError(f"{len(given)} parts were given for {len(partitions)} partitions")
+    parts: list[Part] = []
+    for old, p in zip(given, partitions, strict=True):
+        if type(old) not in PART_TYPES:  # we must compute the norms ourselves
+            raise BrokenPromiseError(f"partition {p.name!r} was given a {type(old).__name__}, not one of {PART_TYPES}")
+        part = type(old)(*[getattr(old, name) for name in DECLARED[type(old)]])
         if p.symmetric and not isinstance(part, GramPart):  # averaging with the transpose must not change the sum
             raise BrokenPromiseError(f"partition {p.name!r} is symmetric: its parts must be GramParts")
         if part.shape != p.shape or part.rows != rows:
             raise BrokenPromiseError(
-                f"partition {p.name!r} promised a share of shape {p.shape} for each of its examples; "
+                f"partition {p.name!r} promised a share of shape {p.shape} for each row of a block; "
                 f"got shares of shape {part.shape}"
             )
+        parts.append(part)
+    return parts
 
 
 def _keep_promise(parts: Sequence[Part], scales: Sequence[float], spots_per_place: int) -> Tensor:
-    """Whether the joint norm of every example's shares stays within the promise (see :mod:`dpmac.bounds.clipping`).
+    """Whether the joint norm of every row's shares stays within the promise (see :mod:`dpmac.bounds.clipping`).
 
     A person's rows are at ``spots_per_place`` neighbouring spots. For persons, this checks the *sum* of their rows'
     norms, which is at least the norm of the sum.

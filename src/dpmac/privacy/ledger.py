@@ -1,7 +1,7 @@
 """The releases from one data set, in order. This list is the only thing that the accountant reads.
 
-An entry is appended before any noise of its release is drawn. Users hold a :class:`~dpmac.extensions.ledgers.Ledger`,
-which also keeps a file, dates and the names of runs; a release needs only what is in this file.
+An entry is appended before any noise on the sums of its release is drawn. Users hold a
+:class:`~dpmac.extensions.ledgers.Ledger`, which also keeps a file, dates and the names of runs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Releases:
 
     @property
     def seeded(self) -> bool:
-        """True if any release drew its noise from a seeded generator."""
+        """True if any release drew its sample or its noise from a seeded generator."""
         return any(entry.seeded for entry in self._entries)
 
     def epsilon(self, delta: float, accountant: Accountant = "pld") -> float:

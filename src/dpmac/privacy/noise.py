@@ -4,23 +4,23 @@ Partition i has a grid of step g * scale_i, and the standard deviation of the no
 them. A release
 
 1. rounds the sum of every block of rows to whole numbers of grid steps (:meth:`Grid.whole`);
-2. adds these up exactly: whole numbers below 2**52 are doubles, whatever the order and the number of processes;
+2. adds these up exactly, in any order and number of processes: they stay below 2**52, where whole numbers are doubles;
 3. adds independent whole numbers with exactly the distribution of round(2**bits N), N from N(0, 1)
    (:mod:`dpmac.kernels.rounded`);
 4. converts the result to the partition's units.
 
-Rounding commutes with adding whole numbers: k + round(x) = round(k + x). So the released number is
-round(k + 2**bits N), a function of the *real* Gaussian mechanism on k, the sum of the rounded block sums. Nothing below
-the grid is ever visible. The sensitivity of k: a row is in one block, and no other block's sum depends on it. Rounding
-moves every coordinate of that block's sum by at most half a step. So the distance between two neighbouring sums, in
-units of the scales, grows from 1 to at most 1 + g sqrt(D) over all D coordinates, and k changes by no more. The
-standard deviation in units of the scales, 2**bits g, must be the noise multiplier times this distance. :meth:`Grid.of`
-solves for g and rounds up, so the multiplier in the ledger is correct.
+Rounding commutes with adding whole numbers: k + round(x) = round(k + x), except at ties, which have probability 0. So
+the released number is round(k + 2**bits N), a function of the *real* Gaussian mechanism on k, the sum of the rounded
+block sums. Nothing below the grid is ever visible. The sensitivity of k: a row is in one block, and no other block's
+sum depends on it. Rounding moves every coordinate of that block's sum by at most half a step, for either of two
+neighbouring tables. So their distance, in units of the scales, grows from 1 to at most 1 + g sqrt(D) over all D
+coordinates. The standard deviation in units of the scales, 2**bits g, must be the noise multiplier times this distance.
+:meth:`Grid.of` solves for g and rounds up, so the multiplier in the ledger is correct.
 
 Double-precision arithmetic: multiplying a block's sum by the number of steps in one scale adds one rounding, 2 u m
 scales for its m rows, which ``parts.SLACK`` covers. Rounding to a whole number is exact. The grid is coarse enough that
-the largest possible sum is below 2**51 steps, so no addition of sums rounds. Adding the noise gives the double nearest
-to k + n, a function of k + n; so are the unit conversion, the division and the averaging with the transpose.
+the largest possible sum is below 2**51 steps, and with its roundings below 2**52: no addition of sums rounds. Adding
+noise n gives the double nearest to k + n, a function of k + n; so are unit, divisor and averaging with the transpose.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dpmac.privacy.partition import Partition
 from dpmac.randomness import NoiseSource
 
 MIN_BITS, USUAL_BITS, MAX_BITS = 20, 30, 48  # log2 of the noise's deviation in steps; many bits make exact draws slow
-EXACT = 2.0**52  # whole numbers below it, and their sums, are exact in double precision
+EXACT = 2.0**52  # whole numbers below it, and the sum of any two, are exact in double precision
 _FINE, _COARSE = 11, 7  # the grid widens the noise by at most 2**-11, or 2**-7 if 2**-11 takes over USUAL_BITS
 _UP = 1.0 + 2.0**-40  # far above the rounding error of the few operations that compute a grid
 
@@ -55,7 +55,7 @@ class Grid:
         """The grid on which noise is at least ``noise_multiplier`` times the sensitivity of the rounded sums.
 
         With D coordinates, 2**bits step >= noise_multiplier (1 + step sqrt(D)). ``rows`` is the maximal number of rows
-        in a sum, none longer than a scale; their sum stays below EXACT steps. A multiplier of 0 has no grid: step 0.
+        in a sum, none longer than a scale; their sum is below EXACT / 2 steps. A multiplier of 0 has no grid: step 0.
         """
         if noise_multiplier == 0:
             return cls(0, 0.0)
@@ -65,10 +65,10 @@ class Grid:
         if bits > MAX_BITS:
             fix = f"give at most {2.0 ** (MAX_BITS - _COARSE):.3g} over the square root of the number of coordinates"
             raise ArgumentError("noise_multiplier", noise_multiplier, fix)
-        bits = min(bits, math.floor(math.log2(EXACT * noise_multiplier / (2.0 * rows))))  # halves are exact, too
+        bits = min(bits, math.floor(math.log2(EXACT * noise_multiplier / (2.0 * rows))))
         if bits < exponent + _COARSE:
-            fix = "so many rows and so little noise leave no room for exact sums: sample fewer, or add more noise"
-            raise ArgumentError("batch", f"room for {rows:.3g} rows", fix)
+            fix = "sums of so many rows with so little noise would not be exact: sample fewer, or add more noise"
+            raise ArgumentError("batch", f"up to {rows:.3g} rows", fix)
         return cls(bits, noise_multiplier * 2.0**-bits / (1.0 - reach * 2.0**-bits) * _UP)
 
     def most_steps(self, rows: float) -> float:
@@ -102,7 +102,7 @@ def perturbed(
     """The sums plus fresh noise, divided by ``divisor``, under their partitions' names, as ``dtype``.
 
     ``on_grid`` says that the sums are whole numbers of grid steps (:meth:`Grid.whole`); otherwise they are the sums of
-    a single block, and are rounded here. For symmetric matrices the noise is (N + N^T) / 2 with independent entries N:
+    a single block, and ``perturbed_sums`` rounds them. Symmetric matrices are averaged with their transpose afterwards:
     a function of ``total + N``, so no less private, with half the variance off the diagonal. May overwrite ``sums``.
     """
     if grid.step == 0.0:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 class Partition:
     """One named part of a query. Everything here is public.
 
-    ``scale`` is the bound that a :class:`~dpmac.bounds.clipping.Bound` promises; it is None until then, and a release
-    refuses None. ``symmetric`` stacks of matrices get symmetric noise. ``sensitivity`` is a proven bound on every
-    example's share, if there is one (see :class:`~dpmac.bounds.clipping.Analytic`).
+    ``scale`` is what a release uses: a :class:`~dpmac.bounds.clipping.Bound` promises that all shares of a row, each
+    divided by its scale, have a joint norm of at most 1. It is None until then, and a release refuses None. The answer
+    of a ``symmetric`` stack of matrices is averaged with its transpose. ``sensitivity`` is used by one bound only
+    (:class:`~dpmac.bounds.clipping.Analytic`): a length that no row's share exceeds, by a proof.
     """
 
     name: str

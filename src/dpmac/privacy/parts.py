@@ -1,9 +1,9 @@
-"""Per-example parts: what each example contributes to one partition of a release, before anything is summed.
+"""Parts: the shares of all rows of a block in one partition of a release, before anything is summed.
 
-A part need not build a matrix per example. It keeps the factors where it can (an outer product is two vectors),
-computes the norm of every example's share, can scale every share by its own factor, and can be summed. Summing turns
-private numbers into an aggregate, so only :mod:`dpmac.privacy.gaussian_release` may call :meth:`Part.total`; a test
-enforces this. The types of parts are kernels: ``outer``, ``dense``, ``gram``, ``positions``, ``built``, ``tokens``.
+A part need not build the share of every row. It keeps the factors where it can (an outer product is two vectors),
+computes the norm of every share, can scale every share by its own factor, and can be summed. Summing turns private
+numbers into an aggregate, so only :mod:`dpmac.privacy.gaussian_release` may call :meth:`Part.total`; a test enforces
+this. The types of parts are kernels: ``outer``, ``dense``, ``gram``, ``positions``, ``built``, ``tokens``.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-# Shares are clipped to (1 - SLACK) of their promise, so that the rounding of a double-precision sum stays within the
-# promise. release() sums blocks of at most 8192 rows, rounds each block's sum to a grid, and adds those exactly
-# (dpmac.privacy.noise). Two neighbouring tables differ in one block of m rows. The computed sums of this block differ
-# by at most the exact difference plus 2 u m (m + 2) scales, u = 2**-53: adding m rows of length at most 1 is off by at
-# most m u times m, and two more roundings follow on the way to the grid. For 8192 rows that is 1.5e-8, whatever the
-# size of the table. The release checks every row against KEPT, which leaves a margin 600 times as large. The gap
-# between KEPT and 1 - SLACK covers the rounding of the bounds themselves: a norm of d numbers, a factor and their
-# product are off by (d + 8) u, which is below 1e-6 for d up to 10^9.
+# Three lengths, in scales: bounds clip to 1 - SLACK, the release accepts norms up to KEPT, and the promise is 1.
+#
+# From KEPT to 1, 9e-6 covers rounding in double precision, u = 2**-53. (1) The sum of a block: a release sums blocks of
+# at most 8192 rows and adds their sums exactly (dpmac.privacy.noise), so two neighbouring tables differ in one block of
+# m rows. Its computed sums differ by at most the exact difference plus 2 u m (m + 2): adding m rows of length at most 1
+# is off by m u times m, and two more roundings follow on the way to the grid. For 8192 rows that is 1.5e-8, whatever
+# the size of the table. (2) The norms: K1 allows (d + 32) u for d numbers, and joint_norms adds a few u for each
+# partition: below 2e-7 for up to 10^9 numbers. From 1 - SLACK to KEPT, 1e-6 covers the rounding of the bounds.
 SLACK = 1e-5
 KEPT = 1.0 - 0.9 * SLACK
 
 
 class Part(Protocol):
-    """The shares of one partition for a micro-batch, one per example."""
+    """The shares of one partition for a block, one per row."""
 
     @property
     def rows(self) -> int:
-        """Number of examples."""
+        """Number of rows in the block."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one share and of the sum."""
 
     def norms(self) -> Tensor:
-        """Euclidean (Frobenius) norm of each share, float64; not finite if the share is not."""
+        """Euclidean (Frobenius) norm of each share, float64; not finite if the share is not, which is refused."""
 
     def scaled(self, factors: Tensor) -> Part:
         """Each share times its own factor; a factor of 0 gives exactly 0, even for a share that is not finite."""
@@ -62,5 +62,5 @@ class Part(Protocol):
 
 
 def joint_norms(parts: Sequence[Part], scales: Sequence[float]) -> Tensor:
-    """For each example, the norm of the concatenation of its shares, where share i is divided by ``scales[i]``."""
+    """For each row, the norm of the concatenation of its shares, where share i is divided by ``scales[i]``."""
     return functools.reduce(torch.hypot, [part.norms() / scale for part, scale in zip(parts, scales, strict=True)])

@@ -128,8 +128,8 @@ class PrivateRows:
     def _batch(
         self, columns: Columns | Fetcher, places: Tensor | None, rate: float, seeded: bool, overflow: float
     ) -> Batch:
-        drawn = columns, self._rows, places, rate, seeded, overflow
-        return Batch(*drawn, self._feature_map, self.origin, self._device, self._world, self._shards)
+        public = self._feature_map, self.origin, self._device, self._world, self._shards
+        return Batch(columns, self._rows, places, rate, seeded, overflow, *public)
 
     def without(self, place: int) -> PrivateRows:
         """The neighbouring table: ``place`` is blank, its row or its person's rows are deleted, and n is unchanged."""
@@ -138,12 +138,11 @@ class PrivateRows:
         rows, kept = self._rows.without(place)
         return self._with(tuple(column[kept.to(column.device)] for column in self._columns), rows)
 
-    def behind(self, feature_map: Map, room: int = 0) -> PrivateRows:
-        """The table with ``feature_map`` applied to its first column: see
-        :func:`dpmac.extensions.feature_maps.behind`."""
+    def behind(self, feature_map: Map, memory: int = 0) -> PrivateRows:
+        """``feature_map`` applied to the first column: see :func:`dpmac.extensions.feature_maps.behind`."""
         from dpmac.extensions.feature_maps import behind
 
-        return behind(self, feature_map, room)
+        return behind(self, feature_map, memory)
 
     def _with(self, columns: Columns | Fetcher, rows: Places) -> PrivateRows:
         table = copy.copy(self)

@@ -20,12 +20,11 @@ Answer = Mapping[str, Tensor]
 class Query:
     """``parts(*columns)`` maps a block of rows to their bounded parts, one for each partition, row by row.
 
-    The guarantee rests on two promises of the query's author, which contract tests check for every query: row n of each
-    part depends only on row n (and on public numbers), and the parts of a row jointly keep the bound that the
-    partitions' scales state (:mod:`dpmac.bounds.clipping`). :func:`~dpmac.privacy.gaussian_release.release` checks the
-    second one again on every row. ``label`` is the name of the release in the ledger and in the statement.
-
-    All code that runs inside ``parts`` sees private rows. Tests find this code by tracing it, not from a list.
+    What its author owes is listed in docs/guarantee.md ("What a query and its caller owe"). Above all, row i of each
+    part depends on row i and public numbers only, and every possible row keeps the bound that the partitions' scales
+    state (:mod:`dpmac.bounds.clipping`). Contract tests check both for the package's queries, and a release checks the
+    second on every row. ``label``, a public text, names the release in the ledger and in the statement. All code that
+    runs inside ``parts`` sees private rows. Tests find this code by tracing it, not from a list.
 
     ``reads`` lists the tensors other than rows that ``parts`` reads and that may change in place between calls (such as
     weights), provided that every call does the same: no other number that Python could change in between may enter.

@@ -1,38 +1,49 @@
 """The mechanism and its proof, as short as possible. Start here.
 
 This file is a complete private release: slow, one row at a time, in whole numbers. The package never calls it. Tests
-compare the package's releases with this one, for every query there is (tests/privacy/test_reference.py).
+compare the package's releases with this one, for all queries of the package (tests/privacy/test_reference.py).
 
-**Setting.** A table has n places, and n is public. A place holds one row, or it is blank. Two tables are neighbours if
-they differ in one place: it holds a row in one of them and is blank in the other. A query computes D numbers from
-every row, its *share*. They are divided into partitions, and partition i has a public scale c_i.
+**Terms.** A *place* of a table holds one row, or it is blank. A *query* computes D numbers from a row, the row's
+*share*. These are divided into *partitions* (the weights of a layer, say), and partition i has a public *scale* c_i.
+The *scaled share* is the share with partition i divided by c_i. Rounded to a *grid* of *step* g, it is D whole numbers,
+the row's *steps*. The *ledger* lists all releases, the *accountant* computes epsilon from it, and a *plan* says, before
+the first release, how many there will be and with which q and sigma.
 
-**Mechanism.** Each place enters the sample independently with probability q (:func:`poisson`). :func:`release` computes
-the share of each sampled row from that row alone, divides partition i by c_i, and raises an error if the result is
-longer than 1. It rounds the share to whole steps of a grid, adds up the whole numbers, writes (q, sigma) to the ledger,
-and only then draws D independent whole numbers, each with exactly the distribution of round(s N), where N is a standard
-normal variable. It adds these to the sum and multiplies by public constants.
+**Setting.** A table has n places, and n is public. Two tables are neighbours if they differ in one place: it holds a
+row in one of them and is blank in the other. A row's share depends on that row and on public numbers only, and *every
+possible* row has a scaled share of length at most 1. The source's random numbers are independent and have the stated
+distributions (:mod:`dpmac.randomness`: against adversaries who cannot break a cipher).
+
+**Mechanism.** Each place enters the sample independently with probability q (:func:`poisson`; q to 53 binary digits).
+:func:`release` computes the steps of each sampled row and adds them up. It writes (q, sigma) to the ledger, and only
+then draws D independent whole numbers, each with exactly the distribution of round(s N), where N is a standard normal
+variable and s = 2**bits. It adds these to the sum, multiplies by public constants, and averages symmetric matrices with
+their transpose. A scaled share longer than 1 is an error: a query with such a row is outside of the setting.
 
 **Claim.** This is the Gaussian mechanism of noise multiplier sigma on a Poisson sample of rate q, followed by
 post-processing. So the epsilon that an accountant computes from the ledger's list of (q, sigma) holds for everything
 that was released.
 
-**Proof.** Let g be the step of the grid. The standard deviation of the noise is s = 2**bits steps.
+**Proof.** The standard deviation of the noise is s steps.
 
-1. *Sensitivity.* Let k be the sum of the sampled rows' vectors of whole numbers. Blanking or filling in a row changes k
-   by that row's own rounded share, because no other row's share depends on it. Before rounding, this share has a length
-   of at most 1/g steps. Rounding moves each of its D numbers by at most half a step, and the vector by at most
-   sqrt(D)/2. So k changes by at most 1/g + sqrt(D)/2 steps.
+1. *Sensitivity.* Let k be the sum of the sampled rows' steps. Blanking or filling in a row changes k by that row's own
+   steps, because no other row's share depends on it. Before rounding, they have a length of at most 1/g. Rounding moves
+   each of D numbers by at most 1/2, and the vector by at most sqrt(D)/2. So k changes by at most 1/g + sqrt(D)/2.
 2. *Noise.* The grid is chosen so that s >= sigma (1/g + sqrt(D)) (:class:`~dpmac.privacy.noise.Grid`): the standard
-   deviation is at least sigma times the sensitivity.
-3. *Rounded noise is no less private.* k is whole, so k + round(s N) = round(k + s N): a function of k + s N, which is
-   the Gaussian mechanism on real numbers. There are no low-order bits through which floating-point noise could leak.
+   deviation is at least sigma times the sensitivity. (The package rounds sums of blocks, one of which differs between
+   neighbours, so it needs sqrt(D), from two roundings. Here the other half covers the rounding of doubles, which is far
+   below a step: two divisions and the length that is checked.)
+3. *Rounded noise is no less private.* k is whole, so k + round(s N) = round(k + s N), except at ties, which have
+   probability 0: a function of k + s N, which is the Gaussian mechanism on real numbers. There are no low-order bits
+   through which floating-point noise could leak.
 4. *Sampling.* Each row is in the sample with probability q, independently of the others. So the release is a
-   Poisson-sampled Gaussian mechanism, which is what ``Entry(sample_rate=q, noise_multiplier=sigma)`` records.
-5. *Composition.* The ledger lists every release before any of its numbers is seen. A plan fixes rates, multipliers
-   and the number of releases beforehand. The accountant composes this list (:mod:`dpmac.privacy.accounting`).
+   Poisson-sampled Gaussian mechanism, which is what ``Entry(sample_rate=q, noise_multiplier=sigma)`` records. (Here the
+   caller must give the q of the sample; the package's samples carry it.)
+5. *Composition.* The ledger lists every release before any of its numbers is seen. A plan has fixed the list, and the
+   accountant composes it (:mod:`dpmac.privacy.accounting`). Which queries are asked may depend on earlier answers.
 
-Whatever the package computes faster must be proved correct: :mod:`dpmac.kernels` lists the five obligations.
+The package computes the same faster. :mod:`dpmac.kernels` lists the five properties that its code must have for that;
+each file argues for its own, and tests check them.
 """
 
 from __future__ import annotations
@@ -43,6 +54,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from dpmac.checks import ArgumentError
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.ledger import Releases
 from dpmac.privacy.noise import Grid
@@ -69,19 +81,17 @@ def release(
     divisor: float = 1.0,
 ) -> dict[str, Tensor]:
     """The noisy sum of every partition over the rows of ``sample``, divided by a public constant."""
-    grid = Grid.of(noise_multiplier, query.partitions, rows=len(table))
-    scales = {partition.name: float(partition.scale or math.nan) for partition in query.partitions}
+    grid, scales = Grid.of(noise_multiplier, query.partitions, rows=len(table)), scales_of(query)
     rows = [row for row in (table[place] for place in sample) if row is not None]
-    size = sum(math.prod(partition.shape) for partition in query.partitions)
-    total = [0] * size
+    sizes = [math.prod(partition.shape) for partition in query.partitions]
+    total = [0] * sum(sizes)
     for row in rows:
         total = [a + b for a, b in zip(total, whole_steps(query, row, grid), strict=True)]
     ledger.append(Entry(query.label, noise_multiplier, sample_rate, source.seeded, scales))
-    (noise,) = source.steps([size], grid.bits)
+    (noise,) = source.steps([len(total)], grid.bits)
     noisy = torch.tensor([k + int(n) for k, n in zip(total, noise.tolist(), strict=True)], dtype=torch.float64)
-    pieces = torch.split(noisy, [math.prod(partition.shape) for partition in query.partitions])
     answer = {}
-    for partition, piece in zip(query.partitions, pieces, strict=True):
+    for partition, piece in zip(query.partitions, torch.split(noisy, sizes), strict=True):
         numbers = piece.reshape(partition.shape) * (grid.step * scales[partition.name] / divisor)
         if partition.symmetric:
             numbers = (numbers + numbers.transpose(-1, -2)) / 2
@@ -89,11 +99,21 @@ def release(
     return answer
 
 
+def scales_of(query: Query) -> dict[str, float]:
+    """The scale of every partition; raises unless a bound has promised a finite one above 0."""
+    scales = {}
+    for partition in query.partitions:
+        if partition.scale is None or not 0.0 < partition.scale < math.inf:
+            raise ArgumentError(f"scale of partition {partition.name!r}", partition.scale, "choose a Bound")
+        scales[partition.name] = partition.scale
+    return scales
+
+
 def whole_steps(query: Query, row: Row, grid: Grid) -> list[int]:
-    """One row's share in whole grid steps. Raises ValueError if the share exceeds its bound."""
+    """One row's share in whole grid steps. Raises ValueError if the scaled share is longer than 1."""
     parts = query.parts(*(value.unsqueeze(0) for value in row))
-    pairs = zip(parts, query.partitions, strict=True)
-    share = [float(x) / float(p.scale or math.nan) for part, p in pairs for x in part.explicit().flatten().tolist()]
+    pairs = zip(parts, scales_of(query).values(), strict=True)
+    share = [float(x) / scale for part, scale in pairs for x in part.explicit().flatten().tolist()]
     if not math.sqrt(math.fsum(x * x for x in share)) <= 1.0:
         raise ValueError(f"a row of {query.label!r} exceeds its bound")
     return [round(x / grid.step) for x in share]

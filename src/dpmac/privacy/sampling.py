@@ -1,12 +1,10 @@
 """Poisson samples of private rows, each of which can be spent once.
 
-The accountant's amplification theorem is about batches that contain every row independently with probability q.
-:class:`Batch` carries the q it was really drawn with, and :func:`dpmac.privacy.gaussian_release.release` writes *that*
-q to the ledger, so sampling and accounting cannot disagree. A batch can be released once: a second release of the same
-rows would need another theorem.
-
-The table has n places, and n is public. Neighbouring tables differ in one place: it holds a row, or it is blank. A
-place may also belong to a person with any number of rows (:mod:`dpmac.extensions.persons`).
+The accountant's amplification theorem is about batches that contain every place independently with probability q.
+:class:`Batch` carries the q it was drawn with, refuses to change it, and
+:func:`dpmac.privacy.gaussian_release.release` writes *that* q to the ledger. A batch can be released once: a second
+release of the same rows would need another theorem. Both protect against mistakes only. Code that means harm can reach
+everything in its own Python process (``object.__setattr__``, the private attributes of a table).
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from dpmac.extensions.world import World
 
 MIN_RATE = 1e-9
-MIN_OVERFLOW = 2.0**-80  # probability that a sample exceeds its capacity, unless a plan sets aside more delta
+MIN_OVERFLOW = 2.0**-80  # the chance that a sample is full, unless a plan sets aside more delta
 ROW = "row"  # the unit of privacy of a table whose places hold one row each
 _CHUNK = 1 << 22  # uniforms drawn at a time: 32 MiB for any n
 Map = Callable[[Tensor], Tensor]
@@ -40,11 +38,12 @@ Map = Callable[[Tensor], Tensor]
 class PoissonSampler:
     """Draws each of ``n`` places independently with probability ``rate``, whether it holds a row or is blank.
 
-    Valid for rates from 1e-9 to 1. With the operating system's randomness the probability is exact to 2**-69, and exact
-    for rare places (:mod:`dpmac.kernels.gaps`); a seeded source compares 53 bits, so a rate of 1e-6 has a relative
-    error of at most 1e-10. A rate of 1 takes every place. A sample may be empty, and is reproducible only if the source
-    is seeded. ``overflow`` bounds the probability that a sample exceeds its capacity (``padding.capacity_for``): a
-    smaller capacity means less work, and the ledger records this probability. It is 0 at a rate of 1.
+    Valid for rates from 1e-9 to 1. With the operating system's randomness the probability is exact for rates below 1/32
+    (:mod:`dpmac.kernels.gaps`), and off by at most 2**-69 above; a seeded source compares 53 bits, so a rate of 1e-6
+    has a relative error of at most 1e-10. A rate of 1 takes every place. A sample may be empty, and is reproducible
+    only if the source is seeded. ``overflow`` bounds the probability that a sample is *full*: so many of the n - 1
+    other places are drawn that the capacity has no spot left for one more row (``padding.capacity_for``). The ledger
+    records this probability, which is above that of a sample larger than its capacity. It is 0 at a rate of 1.
     """
 
     n: int
@@ -56,7 +55,7 @@ class PoissonSampler:
         integer("n", self.n, "give the number of rows, at least 1")
         rate = number("rate", self.rate, "give a sampling rate from 1e-9 to 1", low=MIN_RATE, high=1.0)
         object.__setattr__(self, "rate", rate)
-        fix = "give the chance that a sample finds no room, from 2**-200 to 2**-10"
+        fix = "give the chance that a sample is full, from 2**-200 to 2**-10"
         overflow = number("overflow", self.overflow, fix, low=2.0**-200, high=2.0**-10)
         if rate == 1:
             overflow = 0.0
@@ -146,9 +145,9 @@ class Fetcher(Protocol):
 
 
 class Batch:
-    """Private rows drawn with a known rate, to be spent in exactly one release.
+    """Private rows drawn with a known rate, to be spent in exactly one release. Its attributes are set once.
 
-    The number of rows is private too (the noise does not hide it), so there is no ``len``.
+    How many rows were drawn is private, and no release shows it. So there is no ``len``.
     """
 
     def __init__(
@@ -165,7 +164,8 @@ class Batch:
         world: World | None = None,
         shards: tuple[int, ...] | None = None,
     ) -> None:
-        self._columns, self._rows, self._places, self._spent = columns, rows, places, False
+        self._columns, self._rows, self._places = columns, rows, places
+        self._unspent = [True]  # emptied by the release
         self._feature_map = feature_map  # applied to every block, unless the rows were mapped beforehand
         self.origin = origin  # the releases that the feature map was computed from
         self.sample_rate, self.overflow = sample_rate, overflow
@@ -174,10 +174,16 @@ class Batch:
         self.rank = 0 if world is None else world.rank  # this process's number among them
         self._shards = shards or (len(rows),)  # number of places in each process
         self.spots_per_place, self.unit = rows.spots_per_place, rows.unit
-        self.expected_rows = sample_rate * sum(self._shards) * self.spots_per_place  # public, unlike the actual number
-        self.device = device or torch.device("cpu")
+        # public, unlike the actual number of rows; for persons with fewer rows than spots, an upper bound
+        self.expected_rows = sample_rate * sum(self._shards) * self.spots_per_place
         if isinstance(columns, tuple):
-            self.device = columns[0].device
+            device = columns[0].device
+        self.device = device or torch.device("cpu")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in self.__dict__:
+            raise AttributeError(f"{name} of a batch cannot be changed: the ledger records what it was drawn with")
+        super().__setattr__(name, value)
 
     def paddings(self, noise_multiplier: float) -> tuple[Padding, ...]:
         """The capacity for the sample in every process, if it is released with this much noise: public."""
@@ -186,16 +192,8 @@ class Batch:
         return paddings(self._shards, self.sample_rate, self.overflow, noise_multiplier)
 
     def most_rows(self, paddings: Sequence[Padding]) -> list[int]:
-        """The maximal number of rows that each process can contribute to a release: public.
-
-        If there are several processes, each must be able to compute the others' numbers. So this is more than the
-        number of spots, however a process divides its sample into blocks (:func:`block_size` rounds up to a multiple
-        of 32 or of ``spots_per_place``, or by a 64th).
-        """
-        rows = [self.spots_per_place * padding.most for padding in paddings]
-        if len(rows) == 1:
-            return rows
-        return [2 * each + 64 * self.spots_per_place for each in rows]
+        """The maximal number of rows that each process can contribute to a release: public."""
+        return [self.spots_per_place * padding.most for padding in paddings]
 
     @property
     def steady(self) -> bool:
@@ -217,21 +215,19 @@ class Batch:
         (``padding``); spots without a row hold -1. Matrix kernels may round a row differently at another spot or in
         another shape, so neither may depend on other rows. A row's spot does not: the spots of m drawn places are drawn
         from all spots without replacement, and the spots of any m - 1 of them have exactly the distribution that they
-        would have without the last one. So a row that appears or disappears leaves all others in place. If a sample has
-        more rows than there are spots (with probability at most ``overflow``), a random selection of rows is kept. Then
-        a row that appears may take the spot of another one, which is dropped, and the sum changes by the shares of two
-        rows instead of one; the accountant reads ``overflow`` from the ledger. A release of all places has a spot for
-        each of them: the one with its number.
-
-        In a table of persons the same holds with persons for rows, and ``spots_per_place`` neighbouring spots for one
-        spot. Only :func:`release` calls this.
+        would have without the last one. So a row that appears or disappears leaves all others in place. A sample larger
+        than its capacity is cut to it at random (with probability at most ``overflow``). Then a row that appears may
+        take the spot of another one, which is dropped, and the sum changes by the shares of two rows instead of one. In
+        :meth:`PrivateRows.everything` each place has the spot of its own number. In a table of persons the same holds
+        with ``spots_per_place`` neighbouring spots for one spot. Only :func:`release` calls this.
         """
-        if self._spent:
+        try:
+            self._unspent.pop()  # atomic: of several threads, one succeeds
+        except IndexError:
             raise RuntimeError(
                 "this batch was already released once; a second release of the same rows is not what the accountant "
                 "assumes: draw a fresh batch, or put all parts into one release"
-            )
-        self._spent = True
+            ) from None
         places = source.spawn("places")
         drawn = self._rows.drawn(self._places, places)
         if padding.deviation > 0.0:  # a blank place is not counted and takes no spot, as if it had not been drawn
@@ -246,12 +242,12 @@ class Batch:
         raise TypeError("a batch cannot be copied or pickled: its rows may be released only once")
 
     def _blocks(self, drawn: Tensor, wanted: int, size: int, source: NoiseSource) -> Iterator[tuple[Columns, Tensor]]:
-        """The rows of each drawn place at one of at least ``wanted`` random spots, in blocks of ``size`` rows."""
+        """The rows of at most ``wanted`` drawn places at random spots, in just enough blocks of ``size`` rows."""
         each = size // self.spots_per_place
         spots = each * math.ceil(wanted / each)
-        if len(drawn) > spots:
+        if len(drawn) > wanted:
             drawn = drawn[(drawn >= 0).any(dim=1)]  # a blank place must not take the spot of a row
-            drawn = drawn[shuffled(len(drawn), source)[:spots]]
+            drawn = drawn[shuffled(len(drawn), source)[:wanted]]
         at = torch.full((spots, self.spots_per_place), -1)
         order = torch.arange(spots) if self._places is None else shuffled(spots, source)
         at.index_copy_(0, order[: len(drawn)], drawn)

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from dpmac.checks import number
-from dpmac.privacy.accounting import MIN_DELTA, UNIT, Mechanism, accountant_version, epsilon_of, trusted, with_overflow
+from dpmac.privacy.accounting import MIN_DELTA, UNIT, Mechanism, accountant_version, epsilon_of, figure_of
 from dpmac.privacy.entry import PERSON
 from dpmac.privacy.sampling import ROW
 
@@ -47,7 +47,7 @@ class Statement:
 
     @property
     def epsilon(self) -> float:
-        """By privacy loss distributions if they can be trusted, else by RDP; infinite after a release without noise."""
+        """The reported figure (:func:`dpmac.privacy.accounting.epsilon_of`); infinite after a release without noise."""
         return epsilon_of(self.mechanisms, self.delta, "pld")
 
     @property
@@ -94,7 +94,7 @@ class Statement:
             self._accountant(),
         ]
         if self.delta >= LARGE:
-            lines.append(LARGE_DELTA)
+            lines.append(LARGE_DELTA.replace("number of rows", f"number of {noun(self.unit)}s"))
         return lines
 
     def described(self) -> list[str]:
@@ -106,18 +106,19 @@ class Statement:
         return [*self.notes, *never_covered(self.unit)]
 
     def _kind(self) -> str:
-        return trusted(*with_overflow(self.mechanisms, self.delta)[0])[0]
+        return figure_of(self.mechanisms, self.delta)[1]
 
     def _accountant(self) -> str:
-        if self._kind() == "rdp":
-            return (
-                f"Accountant: the moments accountant (RDP, {accountant_version()}); at so small a delta, after so many "
-                "releases, privacy loss distributions would be lost in rounding."
-            )
-        return (
-            f"Accountant: privacy loss distributions ({accountant_version()}), rounded upwards; "
-            f"the moments accountant (RDP) gives epsilon = {round_up(self.epsilon_rdp)}."
-        )
+        kind, version, name = self._kind(), accountant_version(), "privacy loss distributions"
+        if kind == "rdp":
+            lost = "at so small a delta, after so many releases, privacy loss distributions would be lost in rounding"
+            return f"Accountant: the moments accountant (RDP, {version}); {lost}."
+        if kind == "gaussian":
+            name = "the closed form of the Gaussian mechanism"
+            if any(m.sample_rate < 1.0 for m in self.mechanisms):
+                name += " for the same releases without sampling"
+        rdp = f"the moments accountant (RDP) gives epsilon = {round_up(self.epsilon_rdp)}"
+        return f"Accountant: {name} ({version}), rounded upwards; {rdp}."
 
     def to_dict(self) -> dict[str, Any]:
         """A dictionary for JSON; an infinite epsilon becomes None."""

@@ -43,10 +43,9 @@ class NoiseSource(Protocol):
 class SystemNoise:
     """The default: a cipher keyed by the operating system's cryptographic generator. Cannot be seeded or replayed.
 
-    Every draw uses a fresh key of 256 bits and forgets it: AES in counter mode on the CPU
-    (:mod:`dpmac.kernels.streams`), ChaCha20 on a CUDA device, where the noise is generated in place
-    (:mod:`dpmac.kernels.chacha`). The source itself has no state. So threads and forked processes may share it, and a
-    copy or a pickle of it is as good as a new one. The noise of a release is exact (:mod:`dpmac.kernels.rounded`).
+    Every draw uses a fresh key of 256 bits and forgets it: AES in counter mode on the CPU, ChaCha20 on a CUDA device
+    (:mod:`dpmac.kernels.streams`, ``chacha``). The source has no state, so threads and forked processes may share it,
+    and a copy or a pickle is as good as a new one. The noise is exact (:mod:`dpmac.kernels.rounded`).
     """
 
     @property
