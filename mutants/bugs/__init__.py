@@ -10,6 +10,7 @@ from mutants.bugs import (
     door,
     estimators,
     files,
+    fine_tuning,
     ledger,
     methods,
     noise,
@@ -27,6 +28,6 @@ from mutants.bugs import (
 
 PARTS = (
     *(sampling, counts, private_code, parts, chunks, bounds, reference, door, noise, randomness),
-    *(ledger, provenance, accounting, methods, training, together, estimators, files, saying, spending),
+    *(ledger, provenance, accounting, methods, training, fine_tuning, together, estimators, files, saying, spending),
 )
 MUTANTS = tuple(mutant for part in PARTS for mutant in part.MUTANTS)

@@ -7,8 +7,6 @@ It is applied to raw rows inside the release, in blocks of one public shape, as 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
@@ -71,8 +69,10 @@ class FrozenModule(FeatureMap):
     @torch.no_grad()
     def forward(self, rows: Tensor) -> Tensor:
         given = rows.long() if self.tokens else rows.to(self._dtype)
-        # the watch: tokens that there are not give NaN, and layers that draw are refused
-        with _without_nested_tensors(), Watch(RULES, {}, len(rows)):
+        # The watch makes a token that there is not NaN, and refuses dropout. It also keeps torch from its quick way
+        # through transformers, which packs a block's rows without their padding: the shape of a product, and with it
+        # a row's rounding, would depend on how long the other rows are.
+        with Watch(RULES, {}, len(rows)):
             found: Tensor = self.module(given)
         return found.double()
 
@@ -142,15 +142,3 @@ class FrozenModule(FeatureMap):
             fix = f"it gave shape {tuple(found.shape)} for {len(rows)} rows: give a module with one output a row"
             raise ArgumentError("module", name, fix)
         return found
-
-
-@contextmanager
-def _without_nested_tensors() -> Iterator[None]:
-    """Torch's quick way through transformers is off: it packs the rows of a block without their padding, so that the
-    shape of a product, and with it a row's rounding, would depend on how long the other rows are."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
