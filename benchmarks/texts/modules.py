@@ -104,7 +104,7 @@ def made(name: str, vectors: Tensor, hidden: int) -> nn.Module:
     if name == "mean":
         return Mean(vectors)
     if name == "mean, words trained":
-        return Mean(vectors, trained=2000)
+        return Mean(vectors, trained=500)
     if name == "attention":
         return Attention(vectors, hidden)
     return Transformer(vectors, hidden)

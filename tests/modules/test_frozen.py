@@ -19,6 +19,7 @@ from dpmac.nets.feature_maps import Affine, Chain, load_feature_map, save_featur
 from dpmac.privacy import JointClip, Ledger, Plan, PrivateRows
 from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
+from dpmac.training.distributed_sync import plain
 
 ROWS, WORDS, WIDTH = 64, 11, 6
 PLAN = Plan(ROWS, 32, 3, 1.0, 1e-3)
@@ -262,3 +263,12 @@ def test_a_row_that_makes_no_number_touches_no_other():
         wild[3] = bad
         rest = torch.arange(ROWS) != 3
         assert torch.equal(feature_map(wild)[rest], clean[rest])
+
+
+def test_processes_compare_its_weights():
+    one, other = encoder(), encoder()
+    assert plain(FrozenModule(one, "ImageNet")) == plain(FrozenModule(other, "ImageNet"))
+    with torch.no_grad():
+        other[4].weight[0, 0] += 1e-3
+    assert plain(FrozenModule(one, "ImageNet")) != plain(FrozenModule(other, "ImageNet"))
+    assert plain(FrozenModule(one, "ImageNet")) != plain(FrozenModule(one, "digits"))
