@@ -10,6 +10,7 @@ from mutants.bugs import (
     door,
     estimators,
     files,
+    fine_tuning,
     ledger,
     methods,
     module_estimators,
@@ -29,19 +30,7 @@ from mutants.bugs import (
 
 PARTS = (
     *(sampling, counts, private_code, parts, chunks, bounds, reference, door, noise, randomness),
-    *(
-        ledger,
-        provenance,
-        accounting,
-        methods,
-        modules,
-        module_estimators,
-        training,
-        together,
-        estimators,
-        files,
-        saying,
-        spending,
-    ),
+    *(ledger, provenance, accounting, methods, modules, module_estimators, fine_tuning, training, together),
+    *(estimators, files, saying, spending),
 )
 MUTANTS = tuple(mutant for part in PARTS for mutant in part.MUTANTS)

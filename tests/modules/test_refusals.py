@@ -190,7 +190,7 @@ def test_what_raises_for_made_up_rows_is_said_with_its_reason():
 
 def test_pieces_of_another_method_are_refused():
     module = nn.Linear(5, CLASSES)
-    refused(module, "feature_map=.*first layer", feature_map=Affine(1.0))
+    refused(module, r"the feature map 'affine' needs rows of shape \(4,\)", feature_map=Affine(torch.zeros(4)))
     refused(module, "wstep=.*OptimizerStep", wstep=RidgeSolve())
     refused(module, "loss=3", loss=3)
     for name, piece in (("zstep", GaussNewton()), ("expansion", SecondOrder())):

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 from scipy.fft import dctn
 
+from contracts import loaded_feature_map
 from dpmac.checks import ArgumentError
 from dpmac.nets.feature_maps import (
     FEATURE_MAPS,
@@ -27,7 +28,11 @@ from dpmac.nets.feature_maps import (
 from dpmac.randomness import SeededNoise
 
 NESTED = Chain((Affine(0.5, 2.0), Chain((LowFrequencies(3, 4, 0.25), Ball(torch.zeros(4), 2.0)))))
-KINDS = {kind: cls.sample() for kind, cls in FEATURE_MAPS.items()} | {"nested": (NESTED, (9,))}
+FROZEN = FEATURE_MAPS["frozen"].sample()[0]
+KINDS = {kind: cls.sample() for kind, cls in FEATURE_MAPS.items()} | {
+    "nested": (NESTED, (9,)),
+    "frozen between": (Chain((Affine(0.5, 2.0), FROZEN, Ball(torch.zeros(8), 2.0))), (9,)),
+}
 
 
 def rows_for(shape, seed=0, rows=7):
@@ -114,7 +119,9 @@ def test_single_precision_rows_are_mapped_in_double(kind):
     assert feature_map(rows.float()).dtype == torch.float64
     assert torch.equal(feature_map(rows.float()), feature_map(rows.float().double()))
     assert feature_map(rows).shape[1:] == feature_map.shape_after(shape)
-    assert not list(feature_map.parameters())  # nothing in it is trained
+    assert not any(parameter.requires_grad for parameter in feature_map.parameters())  # nothing in it is trained
+    if "frozen" not in kind:
+        assert not list(feature_map.parameters())
     assert feature_map.expensive in (True, False)
 
 
@@ -125,12 +132,14 @@ def test_single_precision_rows_are_mapped_in_double(kind):
 def test_saving_and_loading(kind, tmp_path):
     feature_map, shape = KINDS[kind]
     save_feature_map(feature_map, tmp_path / "front.safetensors")
-    back = load_feature_map(tmp_path / "front.safetensors")
+    back = loaded_feature_map(tmp_path / "front.safetensors", feature_map)
     assert type(back) is type(feature_map)
     assert torch.equal(back(rows_for(shape)), feature_map(rows_for(shape)))
     assert back.shape_after(shape) == feature_map.shape_after(shape)
     plain = {
-        name: value for name, value in feature_map.arguments().items() if not isinstance(value, torch.Tensor | tuple)
+        name: value
+        for name, value in feature_map.arguments().items()
+        if not isinstance(value, torch.Tensor | tuple | torch.nn.Module)
     }
     assert {name: back.arguments()[name] for name in plain} == plain
 

@@ -150,6 +150,8 @@ class Shaped(nn.Module):
         for module in copied.modules():
             if isinstance(module, Shaped):
                 module.origin = PUBLIC
+            elif hasattr(module, "dpmac_origin"):
+                module.dpmac_origin = PUBLIC  # type: ignore[assignment]
         copied.origin = known
         return copied
 

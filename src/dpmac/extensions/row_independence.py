@@ -88,8 +88,14 @@ def fault_of(function: Function, made: Sequence[Trial]) -> str | None:
 
 
 def check_row_independence(name: str, function: Function, blank: Columns, tokens: bool = False) -> None:
-    """Raise :class:`ArgumentError`, naming the argument, if ``function`` does not treat every row separately."""
-    fault = fault_of(function, trials(blank, tokens=tokens))
+    """Raise :class:`ArgumentError`, naming the argument, if ``function`` does not treat every row separately.
+
+    Whole numbers are tried as numbers of any size and as tokens; with ``tokens``, only as these.
+    """
+    made = trials(blank, tokens=tokens)
+    if not tokens and not all(column.dtype.is_floating_point for column in blank):
+        made += trials(blank, tokens=True)
+    fault = fault_of(function, made)
     if fault is not None:
         raise blamed(name, function, fault)
 

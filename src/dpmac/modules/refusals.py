@@ -18,10 +18,15 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 def check_module(module: nn.Module) -> None:
     """Raise :class:`ArgumentError` for the first layer or parameter that cannot be; it says which, and the fix."""
+    check_layers(module)
+    _check_parameters(module)
+
+
+def check_layers(module: nn.Module) -> None:
+    """The same, whatever is trained of it."""
     _check_initialised(module)
     for name, layer in module.named_modules():
         _check_layer(name or type(layer).__name__, layer)
-    _check_parameters(module)
 
 
 def _check_layer(name: str, layer: nn.Module) -> None:

@@ -38,7 +38,7 @@ class Task:
 
     @property
     def dtype(self) -> torch.dtype:
-        return next(iter(self.parameters.values())).dtype
+        return dtype_of(self.module)
 
     @property
     def device(self) -> torch.device:
@@ -71,6 +71,11 @@ class Task:
 def device_of(network: nn.Module) -> torch.device:
     """Where a model's numbers are."""
     return next((p.device for p in network.parameters()), torch.device("cpu"))
+
+
+def dtype_of(network: nn.Module) -> torch.dtype:
+    """The precision of a model's trained numbers."""
+    return next(p.dtype for p in network.parameters() if p.requires_grad)
 
 
 @contextmanager

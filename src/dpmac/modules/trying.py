@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions.row_independence import FIX, MIXES, ROWS, fault_of, trials
@@ -117,15 +117,21 @@ def _check_losses(task: Task, together: Tensor, columns: Columns) -> None:
 
 def _check_buffers(task: Task, before: dict[str, Tensor]) -> None:
     """No forward pass may change a buffer: what it keeps of private rows would leave without noise."""
+    changed = changed_buffers(task.module, before)
+    if changed:
+        fix = "a forward pass changes it, so it would keep something of private rows: make it a constant, or eval()"
+        raise ArgumentError(changed[0], "a buffer", fix)
+
+
+def changed_buffers(module: nn.Module, before: dict[str, Tensor]) -> list[str]:
+    """The names of buffers that are not as ``before``; each is put back."""
     changed = []
-    for name, tensor in task.module.named_buffers():
+    for name, tensor in module.named_buffers():
         if name not in before or not _same(tensor, before[name]):
             changed.append(name)
             if name in before:
                 tensor.copy_(before[name])
-    if changed:
-        fix = "a forward pass changes it, so it would keep something of private rows: make it a constant, or eval()"
-        raise ArgumentError(changed[0], "a buffer", fix)
+    return changed
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -43,7 +43,7 @@ def load_closed_form(path: Path) -> ClosedFormAutoencoder:
     """Read what :func:`save_closed_form` wrote."""
     header, tensors = read_tensors(path, FORMAT, "a dpmac autoencoder in closed form")
     with rebuilding(path, "autoencoder in closed form"):
-        ball = unpacked_feature_map(header["ball"], tensors, path)
+        ball = unpacked_feature_map(header["ball"], tensors, path, [])
         if not isinstance(ball, Ball):
             raise ValueError("its rows are not brought into a ball")
         components, eigenvalues, moment = (tensors[f"pca.{name}"] for name in _PCA)
@@ -51,7 +51,7 @@ def load_closed_form(path: Path) -> ClosedFormAutoencoder:
         pca = ReleasedPCA(components, eigenvalues, moment, ball, float(header["noise_multiplier"]), origin=known)
         choices = ClosedForm(**header["choices"])
         if header["front"] is not None:
-            feature_map: Any = unpacked_feature_map(header["front"], tensors, path)
+            feature_map: Any = unpacked_feature_map(header["front"], tensors, path, [])
             choices = replace(choices, feature_map=feature_map)  # which looks whether it has an inverse
         model = ClosedFormAutoencoder(choices, pca, *(tensors.get(name) for name in _DECODER))
         _check(model)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dpmac.extensions.entries import to_dict
 from dpmac.extensions.world import World
@@ -37,11 +37,14 @@ def agreed(world: World, said: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value that processes can compare: tensors and arrays by their digest, everything else by its repr."""
+    """A value that processes can compare: tensors and arrays by their digest, modules by their class and the digests of
+    their state, everything else by its repr."""
     if isinstance(value, Tensor | np.ndarray):
         return f"{value.dtype} {tuple(value.shape)} {digest([torch.as_tensor(value)])}"
     if isinstance(value, FeatureMap):
         return [value.kind, plain(value.arguments())]
+    if isinstance(value, nn.Module):
+        return [type(value).__name__, plain(value.state_dict())]
     if isinstance(value, Mapping):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

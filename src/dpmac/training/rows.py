@@ -94,7 +94,8 @@ def _check(x: Tensor, y: Tensor | None, network: Network, loss: Loss, feature_ma
 
 
 def _check_inputs(x: Tensor, network: Network, feature_map: FeatureMap | None) -> None:
-    check_floating("x", x)
+    if feature_map is None or not feature_map.tokens:
+        check_floating("x", x)
     if x.dim() < 2:
         raise ArgumentError("x", f"shape {tuple(x.shape)}", f"the network needs shape {_needed(network.input_shape)}")
     if feature_map is None and x.dtype != network.dtype:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dpmac.files import write_new
 from dpmac.modules.files import save_weights
-from dpmac.modules.task import device_of
+from dpmac.modules.task import device_of, dtype_of
 from dpmac.nets import Network
 from dpmac.nets.feature_maps import FeatureMap, save_feature_map
 from dpmac.old_names import OldAttribute
@@ -64,7 +64,10 @@ class Run:
         that a row's output does not depend on the other rows. Of a module that is no Network: what it gives for ``x``.
         """
         if not isinstance(self.model, Network):
-            found: Tensor = self.model(x.to(device_of(self.model)))
+            given = x.to(device_of(self.model))
+            if self.feature_map is not None:
+                given = self.feature_map(given).to(dtype_of(self.model))
+            found: Tensor = self.model(given)
             return found
         exact = self.model.plain().double()
         inputs = x.to(self.model.device)

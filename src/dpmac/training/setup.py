@@ -78,6 +78,8 @@ def table_for(trainer: Trainer, x: Rows, y: Tensor | None) -> tuple[PrivateRows,
     _check_method(trainer)
     check_module(trainer.network)  # itself: hooks on its tensors are lost in a copy
     rows, names = module_rows(x, y, trainer.world)
+    if trainer.feature_map is not None:
+        trainer.feature_map.shape_after(rows.shapes[0])  # raises if such rows do not fit
     return rows, names or trainer.input_names
 
 
@@ -85,11 +87,13 @@ def setup_for(trainer: Trainer, rows: PrivateRows, names: tuple[str, ...] | None
     """The training of a copy of the trainer's network; its initial numbers are the leader's."""
     network = copy.deepcopy(trainer.network)
     world.spread([*network.parameters(), *network.buffers()])
+    feature_map = None
+    if trainer.feature_map is not None:
+        feature_map = copy.deepcopy(trainer.feature_map).to(device_of(network))
     if isinstance(network, Network):
-        whole = None if trainer.feature_map is None else copy.deepcopy(trainer.feature_map).to(network.device)
-        return StackSetup(trainer, network, whole)
+        return StackSetup(trainer, network, feature_map)
     targets = len(rows.shapes) > 1
-    return ModuleSetup(trainer, network, Task(network, trainer.loss, names, targets))
+    return ModuleSetup(trainer, network, Task(network, trainer.loss, names, targets), feature_map)
 
 
 @dataclass(eq=False)
@@ -122,7 +126,7 @@ class StackSetup:
 
 @dataclass(eq=False)
 class ModuleSetup:
-    """Any torch module, by DP-SGD."""
+    """Any torch module, by DP-SGD. A feature map is for its first input, and always applied beforehand."""
 
     trainer: Trainer
     model: nn.Module
@@ -137,6 +141,8 @@ class ModuleSetup:
     def check(self, rows: PrivateRows) -> None:
         """What the module does is settled here, on made-up rows."""
         kinds = rows.blank(1)
+        if self.feature_map is not None:
+            kinds = (self._features(kinds[0]), *kinds[1:])
         step = ModuleStep(settled(self.task, kinds), self.trainer.bound)
         check_rows_alone(self.task, step.bounded, kinds)
         self._step = step
@@ -144,7 +150,16 @@ class ModuleSetup:
     def begin(self, rows: PrivateRows) -> tuple[PrivateRows, StepObjective]:
         assert self._step is not None  # checked before it begins
         trained: Any = TrainedModule(self.model)
-        return rows, StepObjective(self._step, self.trainer.wstep.start(trained, self.trainer.plan.steps))
+        table = rows
+        if self.feature_map is not None:
+            table = rows.behind(self._features)
+        return table, StepObjective(self._step, self.trainer.wstep.start(trained, self.trainer.plan.steps))
+
+    def _features(self, rows: Tensor) -> Tensor:
+        """The module's first input for raw rows, in its precision."""
+        assert self.feature_map is not None
+        features: Tensor = self.feature_map(rows)
+        return features.to(self.task.dtype)
 
 
 def _check_method(trainer: Trainer) -> None:
@@ -157,8 +172,6 @@ def _check_method(trainer: Trainer) -> None:
         raise ArgumentError("zstep", trainer.zstep, fix)
     if type(trainer.expansion) not in (Gradients, FirstOrder):
         raise ArgumentError("expansion", trainer.expansion, fix)
-    if trainer.feature_map is not None:
-        raise ArgumentError("feature_map", trainer.feature_map, "make it the module's first layer")
     inner: Any = trainer.wstep
     while isinstance(inner, Averaged):
         inner = inner.wstep

@@ -56,9 +56,9 @@ def multi_head_attention(
     else:
         assert in_proj_weight is not None
         q, k, v = _packed(watch, inputs, in_proj_weight, in_proj_bias, embed_dim_to_check)
-    q, k, v = (_heads(tensor, num_heads) for tensor in (q, k, v))
-    mask = _mask(q, k, key_padding_mask, attn_mask)
-    found, weights_found = _attended(q, k, v, mask, need_weights)
+    q, k, v = (in_heads(tensor, num_heads) for tensor in (q, k, v))
+    mask = joint_mask(q, k, key_padding_mask, attn_mask)
+    found, weights_found = attended(q, k, v, mask, need_weights)
     joined = found.transpose(1, 2).flatten(2)
     output = linear(watch, F.linear, joined, out_proj_weight, out_proj_bias)
     if weights_found is not None and average_attn_weights:
@@ -93,7 +93,7 @@ def _rows_first(tensor: Tensor) -> Tensor:
     return tensor.transpose(0, 1)
 
 
-def _heads(tensor: Tensor, heads: int) -> Tensor:
+def in_heads(tensor: Tensor, heads: int) -> Tensor:
     """(rows, length, heads x width) to (rows, heads, length, width)."""
     return tensor.reshape(*tensor.shape[:2], heads, -1).transpose(1, 2)
 
@@ -149,7 +149,7 @@ def _shifted(watch: Watch, x: Tensor, bias: Tensor, start: int) -> Tensor:
     return watch.run("a slice of a bias", {"bias": bias}, lambda b: x + b[start : start + size], shares)
 
 
-def _mask(q: Tensor, k: Tensor, padding: Tensor | None, attention: Tensor | None) -> Tensor | None:
+def joint_mask(q: Tensor, k: Tensor, padding: Tensor | None, attention: Tensor | None) -> Tensor | None:
     """Both masks as one that is added to the scores: (rows or 1, heads or 1, length, keys); None without any."""
     rows, heads, length, keys = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
     added = None
@@ -169,7 +169,7 @@ def _additive(mask: Tensor, like: Tensor) -> Tensor:
     return torch.zeros_like(mask, dtype=like.dtype).masked_fill(mask, -math.inf)
 
 
-def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, need_weights: bool) -> tuple[Tensor, Tensor | None]:
     """What is seen, and the weights if they are asked for."""
     if not need_weights:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask), None

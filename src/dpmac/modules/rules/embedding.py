@@ -44,7 +44,7 @@ def embedding(
 
     def looked_up(table: Tensor) -> Tensor:
         found: Tensor = func(tokens, table, padding_idx)
-        return found.masked_fill(outside.unsqueeze(-1), math.nan)
+        return found.masked_fill_(outside.unsqueeze(-1), math.nan)  # in place: it is large, and nobody else's
 
     return watch.run("embedding", {"weight": weight}, looked_up, shares)
 

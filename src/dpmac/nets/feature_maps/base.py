@@ -21,15 +21,17 @@ FLOOR = 1e-6  # of what a row's length is measured in: a row that is shorter is 
 
 
 class FeatureMap(Shaped):
-    """A map of rows, each by itself, in double precision. Its numbers are buffers; nothing in it is trained.
+    """A map of rows, each by itself. Its numbers are buffers, or frozen parameters; nothing in it is trained.
 
     ``kind`` is its name in files; :meth:`arguments` gives the constructor's arguments (plain values and tensors), from
     which a saved feature map is built again. ``expensive`` feature maps are worth computing once and not in every step.
+    With ``tokens`` raw rows are whole numbers that name something, such as words.
     ``origin`` says which releases its numbers come from (:mod:`dpmac.extensions.provenance`), if any do.
     """
 
     kind: ClassVar[str]
     expensive: ClassVar[bool] = False
+    tokens: bool = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

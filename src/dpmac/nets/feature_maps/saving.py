@@ -1,13 +1,20 @@
-"""Feature maps on disk: one safetensors file of plain arguments and tensors. Nothing is ever executed from a file."""
+"""Feature maps on disk: one safetensors file of plain arguments and tensors. Nothing is ever executed from a file.
+
+Of a torch module in a feature map the file has the weights and the name of its class; whoever loads it hands in a
+module of that class.
+"""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from dpmac.checks import ArgumentError
 from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.nets.feature_maps.base import FeatureMap
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
@@ -15,7 +22,7 @@ from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 FORMAT = "dpmac-front-1"  # what version 0.2 called a feature map: its files are read for ever
 _OLD_ARGUMENTS = {"fronts": "feature_maps"}
 # kinds of packages above this one, which list themselves when they are imported
-ELSEWHERE = {"table": "dpmac.tables"}
+ELSEWHERE = {"table": "dpmac.tables", "frozen": "dpmac.modules"}
 
 
 def save_feature_map(feature_map: FeatureMap, path: str | Path) -> None:
@@ -25,11 +32,15 @@ def save_feature_map(feature_map: FeatureMap, path: str | Path) -> None:
     write_tensors(path, header, tensors)
 
 
-def load_feature_map(path: str | Path) -> FeatureMap:
-    """Read what :func:`save_feature_map` wrote."""
+def load_feature_map(path: str | Path, modules: Sequence[nn.Module] = ()) -> FeatureMap:
+    """Read what :func:`save_feature_map` wrote.
+
+    ``modules`` are needed for a :class:`~dpmac.modules.FrozenModule`: a module of the class that the file names, whose
+    weights are replaced in a copy; several in the order of a chain.
+    """
     header, tensors = read_tensors(path, FORMAT, "a dpmac feature map")
     with rebuilding(path, "feature map"):
-        return unpacked_feature_map(header["front"], tensors, path)
+        return unpacked_feature_map(header["front"], tensors, path, list(modules))
 
 
 def packed_feature_map(feature_map: FeatureMap, where: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -40,6 +51,8 @@ def packed_feature_map(feature_map: FeatureMap, where: str, tensors: dict[str, T
         if isinstance(value, Tensor):
             tensors[place] = value
             arguments[name] = {"tensor": place}
+        elif isinstance(value, nn.Module):
+            arguments[name] = _packed_module(value, place, tensors)
         elif isinstance(value, tuple) and all(isinstance(item, FeatureMap) for item in value):
             arguments[name] = {
                 "fronts": [packed_feature_map(item, f"{place}.{i}", tensors) for i, item in enumerate(value)]
@@ -52,8 +65,10 @@ def packed_feature_map(feature_map: FeatureMap, where: str, tensors: dict[str, T
     return found
 
 
-def unpacked_feature_map(packed: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> FeatureMap:
-    """What :func:`packed_feature_map` was given."""
+def unpacked_feature_map(
+    packed: dict[str, Any], tensors: dict[str, Tensor], path: str | Path, modules: list[nn.Module]
+) -> FeatureMap:
+    """What :func:`packed_feature_map` was given. ``modules`` are taken from the front of the list."""
     from dpmac.nets.feature_maps import FEATURE_MAPS
 
     if packed["kind"] in ELSEWHERE:
@@ -61,15 +76,44 @@ def unpacked_feature_map(packed: dict[str, Any], tensors: dict[str, Tensor], pat
     if packed["kind"] not in FEATURE_MAPS:
         raise ValueError(f"{path} has a feature map of kind {packed['kind']!r}, which this version does not know")
     given = {_OLD_ARGUMENTS.get(name, name): value for name, value in packed["arguments"].items()}
-    arguments = {name: _argument(value, tensors, path) for name, value in given.items()}
+    arguments = {name: _argument(value, tensors, path, modules) for name, value in given.items()}
     feature_map = FEATURE_MAPS[packed["kind"]](**arguments)
     feature_map.origin = Origin.merged(feature_map.origin, Origin.from_dict(packed.get("origin")))
     return feature_map
 
 
-def _argument(value: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Any:
+def _packed_module(module: nn.Module, place: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    weights = module.state_dict()
+    for name, tensor in weights.items():
+        if not isinstance(tensor, Tensor):
+            raise ArgumentError(
+                "module", type(module).__name__, f"{name!r} of its state is no tensor: it cannot be saved"
+            )
+        tensors[f"{place}.{name}"] = tensor
+    return {"module": type(module).__name__, "weights": {name: f"{place}.{name}" for name in weights}}
+
+
+def _argument(value: dict[str, Any], tensors: dict[str, Tensor], path: str | Path, modules: list[nn.Module]) -> Any:
     if "plain" in value:
         return value["plain"]
     if "tensor" in value:
         return tensors[value["tensor"]]
-    return tuple(unpacked_feature_map(item, tensors, path) for item in value["fronts"])
+    if "module" in value:
+        return _with_weights(value, tensors, path, modules)
+    return tuple(unpacked_feature_map(item, tensors, path, modules) for item in value["fronts"])
+
+
+def _with_weights(
+    value: dict[str, Any], tensors: dict[str, Tensor], path: str | Path, modules: list[nn.Module]
+) -> nn.Module:
+    """A copy of the next module that was handed in, with the file's weights; it must be of the class in the file."""
+    needed = value["module"]
+    given = None
+    if modules:
+        given = modules.pop(0)
+    if type(given).__name__ != needed or not isinstance(given, nn.Module):
+        fix = f"{path} holds the weights of a {needed}, and no code: give modules=[{needed}(...)]"
+        raise ArgumentError("modules", None if given is None else type(given).__name__, fix)
+    made = copy.deepcopy(given)
+    made.load_state_dict({name: tensors[place] for name, place in value["weights"].items()})
+    return made
