@@ -24,6 +24,11 @@ class SmallRegression(Small):
         super().__init__(width, outputs=1)
 
 
+class SmallOfThree(Small):
+    def __init__(self, width: int = 6) -> None:
+        super().__init__(width, outputs=3)
+
+
 class Words(nn.Module):
     """Tokens with a mask, by attention pooling."""
 

@@ -34,6 +34,7 @@ def test_every_listed_piece_has_a_case_on_all_rows_and_on_a_sample():
     for method in ("DP-PCA", "histogram", "closed form", "calibration, two classes", "step, DP-SGD", "mean", "ridge"):
         assert method in names
     assert {"whole run", "many canaries, one run"} <= names
+    assert {"module, joint", "module, joint, sampled", "module, normalise"} <= names
 
 
 def test_a_quick_audit_is_a_part_of_a_full_one():
@@ -44,7 +45,9 @@ def test_a_quick_audit_is_a_part_of_a_full_one():
     assert QUICK.judged + QUICK.learned == QUICK.draws // 2
 
 
-@pytest.mark.parametrize("name", ["step, bound clip", "step, layer conv2d, sampled", "ridge", "private ranges"])
+@pytest.mark.parametrize(
+    "name", ["step, bound clip", "step, layer conv2d, sampled", "ridge", "private ranges", "module, joint"]
+)
 def test_what_is_known_beforehand_is_what_releases_are_about(name):
     """The mean of real draws lies where the exact shares say, in units of the noise."""
     case = all_cases()[name]

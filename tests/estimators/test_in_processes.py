@@ -8,11 +8,22 @@ import pytest
 from sklearn.base import clone
 
 import dpmac
-from dpmac import DPMACPCA, ArgumentError, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Ledger, Machine
+from dpmac import (
+    DPMACPCA,
+    ArgumentError,
+    DPMACAutoencoder,
+    DPMACClassifier,
+    DPMACModuleClassifier,
+    DPMACModuleRegressor,
+    DPMACRegressor,
+    Ledger,
+    Machine,
+)
 from dpmac.estimators import ESTIMATORS
 from dpmac.extensions.world import SINGLE_PROCESS, SingleProcess, WorldError
 from dpmac.tables import Category, Files, Number, Schema
 from processes import together_run, values
+from small_modules import SmallOfThree, SmallRegression
 
 N = 600
 QUICK = {"epsilon": 4.0, "batch_size": N, "epochs": 3, "feature_range": (-3, 3)}
@@ -21,6 +32,8 @@ CASES = {
     "classifier": (DPMACClassifier, {}),
     "table": (DPMACClassifier, {"schema": SCHEMA, "feature_range": None}),
     "regressor": (DPMACRegressor, {"target_range": (-3, 3)}),
+    "module": (DPMACModuleClassifier, {"module": SmallOfThree}),
+    "module of numbers": (DPMACModuleRegressor, {"module": SmallRegression, "target_range": (-3, 3)}),
     "pca": (DPMACPCA, {"n_components": 2}),
     "closed form": (DPMACAutoencoder, {"method": "closed-form", "code_size": 2}),
     "gradient": (DPMACAutoencoder, {"method": "gradient", "code_size": 2, "hidden_layer_sizes": (5,)}),
@@ -56,7 +69,7 @@ def given(case, world):
     x, y = rows()
     if case == "table":
         return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "ill": np.where(y > 0, "yes", "no")})[mine], None
-    return x[mine], labels(y)[mine] if case == "classifier" else y[mine]
+    return x[mine], labels(y)[mine] if case in ("classifier", "module") else y[mine]
 
 
 def told(model, case):
