@@ -40,7 +40,7 @@ that test). In no case was the bug itself in the code:
 - samples of a fixed size, if only those from the operating system have it, which is what users get;
 - a mean divided by the private number of rows that are there (tests of neighbours looked at sums, before the division);
 - a promise broken in any block but the last, and a promise that only a replayed CUDA graph breaks;
-- a ledger that was cut, where no witness file lies beside it;
+- a ledger that was cut, where no rollback guard lies beside it;
 - a delta shown too small, and progress that shows the epsilon of the step before.
 
 Other mutants were caught by chance, or by tests of something else, and now have a test of their own: one sample used

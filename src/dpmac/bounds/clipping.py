@@ -1,15 +1,15 @@
-"""Bounds on what one example may contribute to a release.
+"""Bounds on what one row may contribute to a release.
 
-A release covers several partitions (the layers). A bound promises, for every example n and its shares P_1 .. P_K,
+A release covers several partitions (the layers). A bound promises, for every row x and its shares P_1 .. P_K,
 
-    sum_i ||P_i(n)||^2 / scale_i^2  <=  1  (minus a margin for rounding)                             (the promise)
+    sum_i ||P_i(x)||^2 / scale_i^2  <=  1  (minus a margin for rounding)                             (the promise)
 
 so the concatenation of all partitions, each divided by its scale, has sensitivity 1 under blanking or filling in
 one row, and Gaussian noise of standard deviation ``noise_multiplier * scale_i`` on partition i is one Gaussian
 mechanism of that multiplier. Every rule of the paper is a choice of scales: per-layer thresholds Theta_i take
 scale_i = sqrt(K) Theta_i (the paper's sqrt(MK)), a joint bound takes scale_i = kappa_i with no penalty for K.
 
-Shares that are not finite become zero: they would otherwise reach every coordinate of the sum.
+A bound multiplies shares that are not finite by 0, which makes them exactly zero: the release would refuse them.
 """
 
 from __future__ import annotations

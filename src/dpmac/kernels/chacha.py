@@ -9,7 +9,8 @@ arguments, so whoever can read the memory of the device or of its driver can rea
 
 The cipher is implemented twice: in plain torch here, for any device, and as a Triton kernel that produces the same bits
 (:mod:`dpmac.kernels.chacha_triton`). The Triton kernel is used if Triton is installed and the kernel has produced the
-same bits on that device once; different bits are an error. Draws whose rounding the device's double precision leaves
+same bits on that device: this is checked once in a process, before the device's first draw, and different bits are an
+error. Draws whose rounding the device's double precision leaves
 open are decided on the CPU, which gets only their indices.
 """
 

@@ -21,15 +21,15 @@ _SMALL = 1 << 15  # up to this many entries of a product, a batched kernel is fa
 
 
 def in_chunks(left: Tensor, right: Tensor, one: bool, spots_per_place: int = 1) -> Tensor:
-    """left^T [right, 1] for single-precision factors: products of c rows (a chunk) are added in single precision, g
+    """left^T [right, 1] for single-precision factors: products of b rows (a chunk) are added in single precision, h
     products at a time (a group), and the groups in double precision.
 
     Rounding error, if every share is within its bound, in units of that bound and with u = 2^-24: every entry of a
-    chunk's product is off by at most gamma_c sum_n |left[n]| |right[n]|^T (gamma_k = k u / (1 - k u), in whatever order
-    a kernel adds), so the product is off by c^2 u in norm. The j-th addition of a group is off by j c u (pairwise
+    chunk's product is off by at most gamma_b sum_n |left[n]| |right[n]|^T (gamma_b = b u / (1 - b u), in whatever order
+    a kernel adds), so the product is off by b^2 u in norm. The j-th addition of a group is off by j b u (pairwise
     summation, or any other order, is off by less in total: each addition is off by u times what is below it in the
     tree). Only the chunk of the row that appears or disappears, and the additions after it, can round differently:
-    twice that error, (2 c^2 + c g (g + 1)) u, is at most :data:`SINGLE_MARGIN`.
+    twice that error, (2 b^2 + b h (h + 1)) u, is at most :data:`SINGLE_MARGIN`.
     """
     width, units = right.shape[1], left.shape[1]
     if left.shape[0] == 0:

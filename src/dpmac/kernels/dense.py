@@ -1,4 +1,7 @@
-"""Shares as they are: counts, indicators, scalars. K1: norms in double precision. K2: sums in double precision."""
+"""Shares as they are: counts, indicators, scalars.
+
+K1: norms in double precision, off by at most (d + 32) u. K2: sums in double precision, within ``parts.SLACK``.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 K4: gaps have exactly a geometric distribution.
 
-Between two sampled places, the number G of places that are not sampled has P(G >= g) = (1 - q)**g. If U is uniform in
+Between two sampled places, the number G of places that are not sampled has P(G >= k) = (1 - q)**k. If U is uniform in
 (0, 1), then floor(log U / log(1 - q)) has exactly that distribution, and independent gaps are equivalent to one coin
 flip for every place. U has infinitely many binary digits: 63 are drawn, and the ratio is computed in double precision
 with a bound on every error (the digits not drawn, the roundings, log and log1p, for which we allow four ulps; one is

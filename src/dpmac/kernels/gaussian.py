@@ -1,6 +1,6 @@
 """Transform random words into the distributions that the package draws from. Deterministic, given the words.
 
-K4 for places, whose probability is off by less than 2**-69. The Gaussians here are for initial weights only.
+K4: a place is drawn with a probability off by less than 2**-69. The Gaussians here are for initial weights only.
 
 Gaussians come from the Box-Muller transform in double precision: a radius sqrt(-2 log u) and a direction, two 64-bit
 words for two draws. These are floating-point Gaussians, for initial weights and the like, with radii up to 9.4. The

@@ -1,4 +1,8 @@
-"""Weighted Gram matrices (a dense layer's curvature). K1: exact norms from two vectors. K2: double-precision sums."""
+"""Weighted Gram matrices (a dense layer's curvature).
+
+K1: norms from two vectors, in double precision, off by at most (d + 32) u. K2: sums in double precision, within
+``parts.SLACK``.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ class GramPart:
     """Share n is the stack of symmetric matrices ``weights[n, j] rows[n] rows[n]^T``, one for each unit j.
 
     This is the curvature of a dense layer, or, with a single column of ones as weights, the Gram matrix of its inputs.
-    The norm of a share is exactly ||weights[n]|| ||inputs[n]||^2, and no share is ever built.
+    The norm of a share is ||weights[n]|| ||inputs[n]||^2, and no share is ever built.
     """
 
     weights: Tensor  # (rows, units)

@@ -1,6 +1,7 @@
 """The privacy loss distribution of a list of mechanisms, by dp-accounting, on a grid that stays small.
 
-K5: the accounted cost is never below the true cost.
+K5: the accounted cost is not below the true cost, as dp-accounting's pessimistic rounding has it, up to the rounding of
+doubles (:data:`dpmac.privacy.accounting.ROUNDOFF`).
 
 Three things keep it fast, and each of them keeps the result an upper bound:
 
@@ -13,7 +14,9 @@ Three things keep it fast, and each of them keeps the result an upper bound:
   its chord, which lies above it: every interval gives an upper bound, and a multiple of the default interval gives one
   that is never below the default's.
 - *Many steps are composed in two stages*, the sqrt(T)-fold of the sqrt(T)-fold. The library's bounds on the support of
-  a composed loss are far too wide for a million very small losses at once.
+  a composed loss are far too wide for a million very small losses at once. Each stage is the library's own composition,
+  which counts the tail that it cuts off as an infinite loss: so each stage, and the second of the first, gives an upper
+  bound.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Outer products, a dense layer's slopes: norms from their two vectors (K1), and one matrix product for the sum (K2).
 
-K1: the norm of a share is the product of its vectors' norms, rounded up. K2: a sum in double precision is within what
+K1: the norm of a share is the product of its vectors' norms: in single precision rounded up, in double precision off by
+at most (d + 32) u. K2: a sum in double precision is within what
 ``SLACK`` of :mod:`dpmac.privacy.parts` sets aside, one in single precision within :data:`SINGLE_MARGIN`, which every
 norm carries. A share that its precision cannot hold is left out of the sum: its norm is counted all the same.
 """
@@ -39,7 +40,7 @@ def fit_single(left: Tensor, right: Tensor, size: Tensor, root: Tensor | float) 
 class OuterPart:
     """Share n is the outer product ``left[n] right[n]^T``: the slope of a dense layer.
 
-    Its Frobenius norm is ||left[n]|| ||right[n]||, exactly, at O(d_out + d_in) cost, and the sum of all shares is the
+    Its Frobenius norm is ||left[n]|| ||right[n]||, at O(d_out + d_in) cost, and the sum of all shares is the
     one matrix product ``left^T right``. With ``one`` every right[n] has a 1 behind its last entry, which is not stored:
     the constant that a bias multiplies.
 

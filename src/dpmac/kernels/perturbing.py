@@ -1,7 +1,8 @@
 """Add noise to large sums in pieces that fit in the cache: new memory for four million doubles would cost more time
 than the noise.
 
-K2: a sum times its factor is one rounding in double precision, and the product is then rounded to a whole number.
+K2: a sum times its factor is one rounding in double precision, for which ``parts.SLACK`` of the privacy core has a
+margin (one of the two in its m + 2). The product is then rounded to a whole number.
 K4: every number gets its own draw, in order.
 """
 

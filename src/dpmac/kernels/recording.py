@@ -1,6 +1,7 @@
 """The sums of a block as one CUDA graph: recorded once, replayed at every release of the same query.
 
-K1 to K3 hold in a replay as they do in the recorded code: a replay does the same on the same memory.
+K1 to K3 hold in a replay as they do in the recorded code: a replay does the same on the same memory. So that the next
+replay does not overwrite the sums, :meth:`Recording.sums` hands out copies of them.
 
 On a GPU, a step of a typical network is a hundred small kernels, and launching them from Python takes ten times as long
 as running them. A graph launches them all at once. It does exactly what was recorded, on the same memory: the rows in

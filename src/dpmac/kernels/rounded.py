@@ -5,21 +5,29 @@ K4: draws have exactly the distribution of round(2**bits N), to the last bit.
 The transform in double precision (:mod:`dpmac.kernels.gaussian`) gives x, which is near the product that the true
 numbers U and V would give. :func:`error` is a proved bound on the difference, whatever the digits of U and V are that
 have not been drawn. If x is further than that from every half-integer, it rounds to the same number as the true
-product. The other draws, about one in 2**(46 - bits), are decided with more digits (:mod:`dpmac.kernels.exact`). Which
-ones these are depends only on the draws, not on the sums that they are added to.
+product. The other draws, about one pair in 2**(46 - bits), are decided with more digits (:mod:`dpmac.kernels.exact`).
+Which ones these are depends only on the draws, not on the sums that they are added to.
 
-The bound, with v = 2**-53, s = 2**bits, and r for the computed radius divided by s: u is the midpoint of the interval
-known to contain U. It is off by 2**-64 for the unknown digits, and by 2 v u for two roundings. Above 1/2, where
-neighbouring doubles differ by v and the second rounding undoes the addition, it is off by v / 2 + 2**-63 in total. So
--2 log u, the square of the radius, is off by at most
+What is computed, from the 63-bit number ``lead`` and the 64-bit number ``turn`` (by ``gaussian.box_muller``, or for one
+pair by :func:`certain`):
+
+    u = lead * 2**-63 + 2**-64                            the midpoint of the interval that is known to contain U
+    r = sqrt(-2 log u)                                    the radius
+    x = s * r * cos(turn * pi * 2**-63), and with sin     s = 2**bits; scaling by powers of two is exact
+
+The bound on the error of x, with v = 2**-53. u is off by 2**-64 for the digits that were not drawn, and by 2 v u for
+two roundings. (Above 1/2, neighbouring doubles differ by v, and the sum rounds back to what ``lead`` was rounded to:
+there u is off by v / 2 + 2**-63 in all.) So -2 log u, the square of r, is off by at most
 
     4 v + 2**-62 / (u - 2**-64)                             where u is below 1/2, so that r is above 1.17
     (v + 2**-62) / u, which is at most v + 2**-62 / u + v r**2                             where u is above 1/2
 
-plus 8 v r**2 for the logarithm itself. The radius is off by at most these divided by r, plus 2 v r for the square root.
-4 v / r is at most v / r + 2.2 v r where r is above 1.17. The angle is off by less than 10 v (pi, two more roundings,
-and the unknown digits), cosine and sine by 8 v themselves, and the product is rounded by v r. In total that is less
-than ``32 v r + (v + 2**-62 / (u - 2**-64)) / r``, times s. Scaling by powers of two is exact.
+plus 8 v r**2 for the logarithm itself. r is off by at most these divided by r, plus 2 v r for the square root. 4 v / r
+is at most v / r + 2.2 v r where r is above 1.17. The angle is off by less than 10 v (pi, two more roundings, and the
+digits that were not drawn), cosine and sine by 8 v themselves, and the product is rounded by v r. In total x is off by
+less than s times
+
+    32 v r + (v + 2**-62 / (u - 2**-64)) / r
 
 We assume that doubles are IEEE 754's, that logarithm, cosine and sine are accurate to 4 units in the last place, and
 the square root to 1. The documented errors are 1 for the logarithm and 2 for cosine and sine on CUDA devices, 1 for

@@ -1,4 +1,4 @@
-"""The least noise that meets a budget. The accountant checks the result, so nothing here has to be trusted."""
+"""The least noise that meets a budget. The accountant checks the result: a wrong search finds too much, or nothing."""
 
 from __future__ import annotations
 
