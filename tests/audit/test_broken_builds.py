@@ -150,7 +150,7 @@ def test_a_rate_that_is_written_down_smaller_than_it_was_is_found(monkeypatch):
 
     def sample(self, sampler):
         batch = real(self, sampler)
-        batch.sample_rate /= 4
+        object.__setattr__(batch, "sample_rate", batch.sample_rate / 4)
         return batch
 
     monkeypatch.setattr(PrivateRows, "sample", sample)
