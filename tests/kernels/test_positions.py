@@ -265,10 +265,10 @@ def test_what_was_measured_is_what_was_summed(seed, rows, memory):
 def test_the_cheapest_kind_of_part_follows_from_shapes_and_precision():
     left, right = (side.float() for side in random_pair(3, 4, 3))
     assert type(position_part(left, right)) is BuiltPart
-    assert type(position_part(left, right, room=4)) is PositionPart
+    assert type(position_part(left, right, memory=4)) is PositionPart
     assert type(position_part(left.double(), right)) is PositionPart
     assert type(position_part(left[:, :1], right[:, :1])) is OuterPart
-    for part in (position_part(left, right), position_part(left, right, room=4), PositionPart(left, right)):
+    for part in (position_part(left, right), position_part(left, right, memory=4), PositionPart(left, right)):
         expected = torch.einsum("npo,npi->noi", left.double(), right.double())
         assert torch.allclose(part.explicit(), expected, atol=1e-5)
     one = position_part(left[:, :1], right[:, :1])

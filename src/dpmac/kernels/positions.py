@@ -34,19 +34,19 @@ from dpmac.kernels.outer import OuterPart
 UNIT_ROUNDOFF = 2.0**-53
 SINGLE_ROUNDOFF = 2.0**-24
 MEMORY = 1 << 26  # bytes of shares, or of Gram matrices, to build at a time
-ROOM = 1 << 28  # bytes of shares of one part that are built once and kept
+KEPT_MEMORY = 1 << 28  # bytes of shares of one part that are built once and kept
 LARGEST = 1e300  # of a share's terms together: beyond it, one could be built that is not finite
 
 
-def position_part(left: Tensor, right: Tensor, room: int = ROOM) -> OuterPart | BuiltPart | PositionPart:
+def position_part(left: Tensor, right: Tensor, memory: int = KEPT_MEMORY) -> OuterPart | BuiltPart | PositionPart:
     """Share n is the sum over positions p of ``left[n, p] right[n, p]^T``, as the kind of part that costs least.
 
-    That follows from shapes and precision alone. ``room`` is how many bytes of built shares may be kept.
+    That follows from shapes and precision alone. ``memory`` is how many bytes of built shares may be kept.
     """
     if left.shape[1] == 1:
         return OuterPart(left.squeeze(1), right.squeeze(1))
     single = left.dtype == right.dtype == torch.float32
-    if single and 4 * left.shape[0] * left.shape[2] * right.shape[2] <= room:
+    if single and 4 * left.shape[0] * left.shape[2] * right.shape[2] <= memory:
         return BuiltPart(torch.bmm(left.transpose(1, 2), right))
     return PositionPart(left, right)
 
@@ -56,7 +56,7 @@ class PositionPart:
     """Share n is ``factors[n]`` times the sum over positions p of ``left[n, p] right[n, p]^T``.
 
     Shares are built one by one before they are added up, so that what cancels inside a share cancels before it meets
-    the others: the rounding of the sum over examples is that of shares that keep their promise. Factors (None for 1)
+    the others: the rounding of the sum over rows is that of shares that keep their promise. Factors (None for 1)
     are applied to built shares: rounded into ``left`` they would undo what cancels.
 
     In single precision :meth:`total` measures what it sums, and :meth:`norms` gives that from then on. Before, it gives

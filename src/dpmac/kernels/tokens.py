@@ -30,8 +30,8 @@ class TokenPart:
     Made by :func:`token_part`: the tokens of a row are sorted, and a token that stands there again has a vector of
     zeros. A row for which that is not so has no finite norm, and is left out of the sum.
 
-    Single-precision vectors make a part that counts as single precision: its norms leave the same room for rounding as
-    those of parts that are summed so, because a release sets that room aside in all parts or in none.
+    Single-precision vectors make a part that counts as single precision: its norms leave the same margin for rounding
+    as those of parts that are summed so, because a release sets that margin aside in all parts or in none.
     """
 
     tokens: Tensor  # (rows, places), int64

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dpmac.kernels.built import BuiltPart
-from dpmac.kernels.positions import ROOM, position_part
+from dpmac.kernels.positions import KEPT_MEMORY, position_part
 from dpmac.kernels.tokens import token_part
 from dpmac.privacy.parts import Part
 
@@ -74,7 +74,7 @@ def part_of(parameter: nn.Parameter, shares: Sequence[Share], rows: int, keep: b
         return BuiltPart(parameter.new_zeros(rows, *shape).detach())
     if all(isinstance(share, Positions) for share in shares):
         left, right = (_beside([getattr(share, side) for share in shares]) for side in ("left", "right"))
-        return position_part(left, right, ROOM if keep else 0)
+        return position_part(left, right, KEPT_MEMORY if keep else 0)
     if all(isinstance(share, Tokens) for share in shares):
         tokens, vectors = (_beside([getattr(share, side) for share in shares]) for side in ("tokens", "vectors"))
         return token_part(tokens, vectors, shape[0])

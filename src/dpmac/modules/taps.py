@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from dpmac.kernels.positions import ROOM
+from dpmac.kernels.positions import KEPT_MEMORY
 from dpmac.modules.shares import Share
 
 ALL_PARTS = 1 << 30  # bytes of built shares of all parts together that are kept at a time
@@ -100,7 +100,7 @@ class Watch(TorchFunctionMode):
         self.calls: list[Call] = []
         self.taps: list[Tapped] = []
         self.anchor = torch.zeros((), requires_grad=True)
-        self.room = ALL_PARTS
+        self.memory = ALL_PARTS
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         rule = self._rules.get(func)
@@ -167,9 +167,9 @@ class Watch(TorchFunctionMode):
 
     def taken(self, numbers: int) -> bool:
         """Whether so many numbers of single precision may be built and kept; if so, they count as taken."""
-        fits = 4 * numbers <= min(ROOM, self.room)
+        fits = 4 * numbers <= min(KEPT_MEMORY, self.memory)
         if fits:
-            self.room -= 4 * numbers
+            self.memory -= 4 * numbers
         return fits
 
     def collected(self) -> dict[str, list[Share]]:
