@@ -91,7 +91,6 @@ def cells(
                 "deviation": round(statistics.stdev(scores), 4) if count > 1 else None,
                 "fits": count,
                 "noise_multiplier": round(rows[0]["noise_multiplier"], 3),
-                "seconds": round(statistics.median(row["seconds"] for row in rows), 1),
             }
 
 

@@ -58,5 +58,5 @@ def test_a_chain_in_a_file_of_version_0_2_has_the_old_argument():
     packed["arguments"]["fronts"] = packed["arguments"].pop("feature_maps")
     rows = torch.tensor([[1.0, -2.0]])
     assert torch.equal(
-        unpacked_feature_map(packed, tensors, "x")(rows), Chain((Affine(0.5, 2.0), Affine(1.0, 3.0)))(rows)
+        unpacked_feature_map(packed, tensors, "x", [])(rows), Chain((Affine(0.5, 2.0), Affine(1.0, 3.0)))(rows)
     )

@@ -90,7 +90,7 @@ MUTANTS = (
         "A token that is not in the table reads another row of it, and its row counts.",
         "It is clamped, so nothing breaks.",
         "modules/rules/embedding.py",
-        "return found.masked_fill(outside.unsqueeze(-1), math.nan)",
+        "return found.masked_fill_(outside.unsqueeze(-1), math.nan)",
         "return found",
         (f"{ROWS}::test_a_token_or_class_that_there_is_not_makes_its_row_blank",),
     ),

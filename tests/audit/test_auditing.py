@@ -12,6 +12,7 @@ from dpmac.audit import FULL, QUICK, Audit, Effort, Finding, all_cases, audit, c
 from dpmac.audit.cases import Scene
 from dpmac.audit.confidence import share_of
 from dpmac.audit.findings import looks_of
+from dpmac.audit.module_steps import MODULES
 from dpmac.checks import ArgumentError
 from dpmac.mac import Z_STEPS
 from dpmac.nets.layers import LAYERS
@@ -34,7 +35,8 @@ def test_every_listed_piece_has_a_case_on_all_rows_and_on_a_sample():
     for method in ("DP-PCA", "histogram", "closed form", "calibration, two classes", "step, DP-SGD", "mean", "ridge"):
         assert method in names
     assert {"whole run", "many canaries, one run"} <= names
-    assert {"module, joint", "module, joint, sampled", "module, normalise"} <= names
+    for name in MODULES:
+        assert {f"module, {name}", f"module, {name}, sampled"} <= names
 
 
 def test_a_quick_audit_is_a_part_of_a_full_one():
@@ -46,7 +48,7 @@ def test_a_quick_audit_is_a_part_of_a_full_one():
 
 
 @pytest.mark.parametrize(
-    "name", ["step, bound clip", "step, layer conv2d, sampled", "ridge", "private ranges", "module, joint"]
+    "name", ["step, bound clip", "step, layer conv2d, sampled", "ridge", "private ranges", "module, attention"]
 )
 def test_what_is_known_beforehand_is_what_releases_are_about(name):
     """The mean of real draws lies where the exact shares say, in units of the noise."""

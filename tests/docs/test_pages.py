@@ -26,7 +26,7 @@ LONG = {
     "tutorials/large.md",
     "tutorials/table.md",
 }
-RESULTS = {"results/tables.md", "results/speed.md", "results/scale.md", "results/audit.md", "results/mutants.md"}
+RESULTS = {f"results/{name}.md" for name in ("tables", "text", "speed", "scale", "audit", "mutants")}
 NOT_RUN = {"guarantee.md", "method.md", *RESULTS, "api.md", "faq.md"}  # no code
 OTHERS_WARN = pytest.mark.filterwarnings("ignore")
 

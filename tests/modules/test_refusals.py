@@ -127,6 +127,7 @@ def test_what_draws_by_itself_is_refused_unless_it_is_off():
 def test_hooks_and_buffers_that_change_are_refused():
     refused(hooked(), "^0='Linear with _forward_hooks'.*remove the hook")
     refused(Keeping(), "^seen='a buffer'.*private rows")
+    torch.manual_seed(1)  # for one start in five the power iteration is at its end already, and no buffer changes
     spectral = chain(nn.utils.parametrizations.spectral_norm(nn.Linear(5, CLASSES)))
     refused(spectral, "a buffer")
     parameter = nn.Linear(5, CLASSES)

@@ -84,7 +84,8 @@ for place, (model, rows) in enumerate(zip(models, asked)):
 
 def test_another_process_that_only_imports_dpmac_gives_the_same_bits(tmp_path):
     asked = [made(name) for name in ("strings", "objects", "labels", "table", "number", "closed form", "components")]
-    assert {type(model) for model, _ in asked} == set(ESTIMATORS)
+    by_code = {DPMACModuleClassifier, DPMACModuleRegressor}  # need the module's code: test_saved_modules.py
+    assert {type(model) for model, _ in asked} == set(ESTIMATORS) - by_code
     for place, (model, _) in enumerate(asked):
         model.save(tmp_path / str(place))
     as_json = [x if isinstance(x, dict) else x.tolist() for _, x in asked]

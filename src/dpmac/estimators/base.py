@@ -53,6 +53,7 @@ class TrainedEstimator(GradientArguments, Resumable):
     :mod:`dpmac.training.defaults`. The class on it says what is trained: :meth:`_start` and the methods behind it."""
 
     _regression = False
+    _needs_scales = True  # whether columns that are plainly not scaled are warned of
     _input_names: tuple[str, ...] | None = None  # of a module's inputs, where they are passed by name
 
     def _train(
@@ -99,8 +100,8 @@ class TrainedEstimator(GradientArguments, Resumable):
         rate = self.learning_rate
         if rate is None:
             rate = defaults.learning_rate
-        if plan.noise_multiplier and self._world.leads:
-            self._warn_of_rows(given, feature_map)
+        if self._needs_scales and feature_map is None and plan.noise_multiplier and self._world.leads:
+            warn_of_scales(given.few)
         shared = self.ledger is not None or not self._world.leads
         with (
             using(self._threads(network, plan)),
@@ -168,9 +169,6 @@ class TrainedEstimator(GradientArguments, Resumable):
     def _threads(self, network: Any, plan: Plan) -> int:
         raise NotImplementedError
 
-    def _warn_of_rows(self, given: Given, feature_map: FeatureMap | None) -> None:
-        """Warn whoever holds the rows of what is plainly not as it should be."""
-
     def _bound(self, defaults: Defaults) -> Bound:
         if self.bound is None:
             return JointClip(defaults.threshold)
@@ -237,10 +235,6 @@ class PrivateEstimator(TrainingArguments, TrainedEstimator):
 
     def _origin(self) -> Origin:
         return self.network_.origin
-
-    def _warn_of_rows(self, given: Given, feature_map: FeatureMap | None) -> None:
-        if feature_map is None:
-            warn_of_scales(given.few)
 
     def _zstep(self) -> ZStep:
         zstep = chosen("z_step", self.z_step, Z_STEPS)

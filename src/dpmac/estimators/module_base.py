@@ -38,6 +38,7 @@ CLASS = "give a class of torch modules, such as MyModule (its arguments by modul
 class ModuleEstimator(ModuleArguments, TrainedEstimator):
     """An estimator that trains any torch module on its rows as they are: no schema, no range, no feature map."""
 
+    _needs_scales = False  # pixels, tokens, counts: what a module does with them is its own business
     schema = None
     feature_range = None
     inputs_: tuple[Kind, ...]
@@ -83,7 +84,8 @@ class ModuleEstimator(ModuleArguments, TrainedEstimator):
         if self.public_start is not None:  # beside the releases that have shaped it, which its ledger must hold
             mark(module, Origin.merged(origin_of(module), PUBLIC.called_public(self.public_start)))
         if isinstance(given.x, Tensor):
-            self._check_tokens((given.x, *given.more), self._limits(module))
+            columns, limits = (given.x, *given.more), self._limits(module)
+            self._world.everywhere(lambda: self._check_tokens(columns, limits))
         return module
 
     def _limits(self, module: nn.Module) -> dict[int, int]:

@@ -172,4 +172,7 @@ def is_table(X: Any) -> bool:
     """Whether ``X`` is what Hugging Face's datasets are: columns by name, rows by a list of numbers."""
     if isinstance(X, Mapping) or not hasattr(X, "column_names") or not hasattr(X, "__getitem__"):
         return False
-    return hasattr(X, "__len__") and isinstance(X[[0]], Mapping)
+    try:
+        return hasattr(X, "__len__") and isinstance(X[[0]], Mapping)
+    except (TypeError, LookupError):  # an Arrow table, or no rows
+        return False

@@ -80,7 +80,7 @@ def _made(estimator: ModuleEstimator, path: Path) -> nn.Module:
 def _check_same(module: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
     mine = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in module.state_dict().items()}
     theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in weights.items()}
-    for name in (*theirs, *mine):
+    for name in sorted({*theirs, *mine}):
         if mine.get(name) != theirs.get(name):
             fix = (
                 f"its {name} is {_words(mine.get(name))}, and in {path} it is {_words(theirs.get(name))}: hand in the "
