@@ -145,7 +145,7 @@ def with_out(out, ledger):
         ("../room/model", "some.ledger", "nothing can be written"),
         ("model", "../room/new.ledger", "nothing can be written"),
         ("model", "../room/old.ledger", "old.ledger"),
-        ("../room/deep/er/model", "some.ledger", "nothing can be written"),
+        ("../room/deep/er/model", "some.ledger", "the folders before must be there"),
     ],
 )
 def test_a_folder_that_may_not_be_written_is_said_before_anything_is_spent(nursery, reading_room, out, ledger, said):
