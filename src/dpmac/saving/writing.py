@@ -44,14 +44,9 @@ def whole_folder(where: Path) -> Iterator[Path]:
     Into a folder that exists the files are moved one by one, the manifest last: without it, it is no model.
     """
     check_free(where)
-    where.parent.mkdir(parents=True, exist_ok=True)
-    beside = part_of(where)
-    beside.mkdir()
-    try:
+    with _beside(where) as beside:
         yield beside
-        for path in beside.iterdir():
-            sync(path)
-        sync(beside)
+        _sync_all(beside)
         if where.exists() and any(where.iterdir()):
             for path in sorted(beside.iterdir(), key=lambda path: path.name == NAME):
                 path.replace(where / path.name)
@@ -62,9 +57,6 @@ def whole_folder(where: Path) -> Iterator[Path]:
                 where.rmdir()  # an empty one; not every system renames over it
             beside.rename(where)
         sync(where.parent)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
 
 
 @contextmanager
@@ -74,14 +66,9 @@ def new_folder(where: Path) -> Iterator[Path]:
     Of several processes that make the same folder exactly one succeeds, provided that each puts something into it:
     a folder is renamed over nothing, or over an empty one.
     """
-    where.parent.mkdir(parents=True, exist_ok=True)
-    beside = part_of(where)
-    beside.mkdir()
-    try:
+    with _beside(where) as beside:
         yield beside
-        for path in beside.iterdir():
-            sync(path)
-        sync(beside)
+        _sync_all(beside)
         try:
             beside.rename(where)
         except OSError as error:
@@ -89,9 +76,25 @@ def new_folder(where: Path) -> Iterator[Path]:
                 raise FileExistsError(errno.EEXIST, "it is there already", str(where)) from error
             raise
         sync(where.parent)
+
+
+@contextmanager
+def _beside(where: Path) -> Iterator[Path]:
+    """A folder beside ``where``, under a name that nobody can guess; after any error it is gone."""
+    where.parent.mkdir(parents=True, exist_ok=True)
+    beside = part_of(where)
+    beside.mkdir()
+    try:
+        yield beside
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
+
+
+def _sync_all(folder: Path) -> None:
+    for path in folder.iterdir():
+        sync(path)
+    sync(folder)
 
 
 def write_json(path: Path, content: Any) -> None:
