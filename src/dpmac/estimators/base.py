@@ -261,7 +261,7 @@ class PrivateEstimator(TrainingArguments, TrainedEstimator):
 
     def _outputs(self, X: Any) -> Tensor:
         """The output layer's pre-activations of raw rows, in double precision: a row's does not depend on others."""
-        check_is_fitted(self, "network_")
+        check_is_fitted(self, "run_")
         rows = self._raw(X)
         return torch.cat([self.run_.outputs(block).cpu() for block in torch.split(rows, _BLOCK)])
 

@@ -19,6 +19,7 @@ from dpmac.estimators.labels import (
     accuracy_on,
     looked_over,
 )
+from dpmac.estimators.mapped import Mapped
 from dpmac.methods import Calibration
 from dpmac.privacy import Mechanism, PrivateRows
 from dpmac.randomness import NoiseSource
@@ -28,7 +29,7 @@ from dpmac.training.trainer import Evaluate
 
 
 @estimator
-class DPMACClassifier(Labelled, PrivateEstimator):
+class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
     """A differentially private neural-network classifier, trained by the method of auxiliary coordinates.
 
     After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; with ``groups`` for

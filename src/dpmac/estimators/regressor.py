@@ -10,6 +10,7 @@ from dpmac.cells import flat
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import Array, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
+from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.ranged import Ranged, unit_targets
 from dpmac.nets import LOSSES
 from dpmac.privacy import Mechanism
@@ -21,7 +22,7 @@ ANY = (-1.0, 1.0)  # a range that is not asked for
 
 
 @estimator
-class DPMACRegressor(Ranged, PrivateEstimator):
+class DPMACRegressor(Mapped, Ranged, PrivateEstimator):
     """A differentially private neural-network regressor for one target, trained by the method of auxiliary coordinates.
 
     After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; with ``groups`` for

@@ -68,7 +68,7 @@ class FrozenModule(FeatureMap):
 
     @torch.no_grad()
     def forward(self, rows: Tensor) -> Tensor:
-        given = rows.long() if self.tokens else rows.to(self._dtype)
+        given = rows.long() if self.tokens else rows.to(self.dtype)
         # The watch makes a token that there is not NaN, and refuses dropout. It also keeps torch from its quick way
         # through transformers, which packs a block's rows without their padding: the shape of a product, and with it
         # a row's rounding, would depend on how long the other rows are.
@@ -95,7 +95,8 @@ class FrozenModule(FeatureMap):
         return cls(module, "drawn numbers"), (9,)
 
     @property
-    def _dtype(self) -> torch.dtype:
+    def dtype(self) -> torch.dtype:
+        """The precision of the module's numbers, to which rows are converted."""
         tensors = (*self.module.parameters(), *self.module.buffers())
         return next((tensor.dtype for tensor in tensors if tensor.is_floating_point()), torch.float64)
 
@@ -105,7 +106,7 @@ class FrozenModule(FeatureMap):
 
     def _tried(self, shape: Shape) -> Shape:
         """The shape of the features, once made-up rows have shown nothing wrong."""
-        kind = torch.long if self.tokens else self._dtype
+        kind = torch.long if self.tokens else self.dtype
         blank = torch.zeros(ROWS, *shape, dtype=kind, device=self._device)
         (rows,) = made_up((blank,), ROWS, SystemNoise())
         before = {name: tensor.clone() for name, tensor in self.module.named_buffers()}

@@ -31,6 +31,9 @@ def columns_section(run: RunContents) -> Markup:
     if maker is None:
         words = "Nothing public says in which range the columns lie (no schema, no feature range)"
         return section("columns", title, paragraph(f"{words}, so no rows can be made up."))
+    if isinstance(getattr(run.estimator, "feature_map", None), str):
+        words = "The model's feature map has a torch module in it, whose code is not in the folder"
+        return section("columns", title, paragraph(f"{words}, so it cannot be asked anything here."))
     if run.codes:
         return _way_back(run, maker, title)
     return _effects(run, maker, title)

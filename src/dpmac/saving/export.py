@@ -27,7 +27,7 @@ from dpmac.estimators import DPMACClassifier, DPMACRegressor
 from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.rows import OnRows
 from dpmac.files import part_of
-from dpmac.nets.feature_maps import ToRange
+from dpmac.nets.feature_maps import ToRange, first_of
 from dpmac.saving.folder import load
 from dpmac.saving.modules import plain_module
 from dpmac.saving.states import check_whole
@@ -109,7 +109,7 @@ def _outputs(estimator: Any) -> list[dict[str, Any]]:
         return [{"name": "probabilities", "of": meaning, "classes": [_plain(one) for one in classes]}]
     if isinstance(estimator, DPMACRegressor):
         return [{"name": "target", "range": [float(end) for end in estimator.target_range_]}]
-    feature_map = estimator.feature_map_
+    feature_map = first_of(estimator.feature_map_)
     of = {"of": "the rows, in their units"}
     if isinstance(feature_map, TableEncoder):
         of = {"of": "the feature map's inputs", "columns": feature_map.get_feature_names_out().tolist()}
@@ -117,7 +117,7 @@ def _outputs(estimator: Any) -> list[dict[str, Any]]:
 
 
 def _columns(estimator: OnRows) -> dict[str, Any]:
-    feature_map = estimator.feature_map_
+    feature_map = first_of(estimator.feature_map_)
     if isinstance(feature_map, TableEncoder):
         return {"columns": [_column(name, column) for name, column in feature_map.schema.features.items()]}
     names = getattr(estimator, "feature_names_in_", None)
@@ -143,7 +143,7 @@ def _plain(value: Any) -> Any:
 
 
 def _dtype(estimator: OnRows) -> str:
-    if isinstance(estimator.feature_map_, TableEncoder):
+    if isinstance(first_of(estimator.feature_map_), TableEncoder):
         return "float64"
     return "float32"
 

@@ -19,6 +19,7 @@ from dpmac.privacy import Ledger, Plan
 from dpmac.saving.arguments import arguments_of
 from dpmac.saving.card import card
 from dpmac.saving.manifest import FORMAT, NAME, check_files, digest_of, read_json, read_manifest, reading, sealed
+from dpmac.saving.mapping import check_frozen, frozen_modules
 from dpmac.saving.module_model import check_handed_in
 from dpmac.saving.states import (
     check_whole,
@@ -97,9 +98,10 @@ def load(folder: str | Path, *, activations: Sequence[Activation] = (), module: 
     Nothing is executed from the files. One that is missing, cut short, edited or another's is a FileNotFoundError or a
     ValueError that names it. ``activations`` of your own are in a file by their names alone: hand them in. So is the
     torch ``module`` of a :class:`dpmac.DPMACModuleClassifier` or ``Regressor``: hand in its class, which is built with
-    the arguments that were saved, or an instance of the same shapes, of which a copy gets the weights. A folder names
-    no place on the machine of whoever saved it: ``ledger`` is a copy to look at, which refuses to record
-    anything. To fit again, name the ledger of the rows: ``model.set_params(ledger="a/path")``.
+    the arguments that were saved, or an instance of the same shapes, of which a copy gets the weights. And so is the
+    encoder of a :class:`dpmac.modules.FrozenModule`: hand in an instance (several in a list). A folder names no place
+    on the machine of whoever saved it: ``ledger`` is a copy to look at, which refuses to record anything. To fit again,
+    name the ledger of the rows: ``model.set_params(ledger="a/path")``.
     """
     return open_folder(folder).estimator(activations=activations, module=module)
 
@@ -120,15 +122,18 @@ class RunFolder:
     manifest: dict[str, Any]
 
     def estimator(self, *, activations: Sequence[Activation] = (), module: Any = None) -> Any:
-        """The fitted estimator; that of a torch module needs the ``module``'s class, or an instance."""
+        """The fitted estimator; a torch ``module`` in it, which is code, is handed in: see :func:`load`."""
+        frozen = frozen_modules(self.path, self.manifest["files"])
         if self.of_module:
             check_handed_in(self.module_name, module)
+        elif frozen:
+            check_frozen(frozen, module)
         elif module is not None:
             raise ArgumentError("module", module, f"a {self.manifest['estimator']} has none: leave it out")
         return self._restored(activations, module)
 
     def without_module(self) -> Any:
-        """What is known of the fitted estimator without a module's code; of any other model all of it."""
+        """What is known of the fitted estimator without a module's code; of a model without modules all of it."""
         return self._restored((), None)
 
     @property

@@ -7,6 +7,7 @@ each other. A table's rows go in as codes (``TableEncoder.codes``): text has no 
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -17,7 +18,8 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor
 from dpmac.estimators.rows import OnRows
 from dpmac.methods import ClosedFormAutoencoder
-from dpmac.nets.feature_maps import Affine, FeatureMap, ToRange
+from dpmac.modules import FrozenModule
+from dpmac.nets.feature_maps import FEATURE_MAPS, Affine, Chain, ToRange
 from dpmac.tables import TableEncoder
 
 
@@ -48,6 +50,20 @@ class Range(nn.Module):
 
     def back(self, inputs: Tensor) -> Tensor:
         return (inputs.double().clamp(-1, 1) + 1) / 2 * (self.high - self.low) + self.low
+
+
+class Frozen(nn.Module):
+    """:class:`FrozenModule`. A token that is not in an embedding is an error here, as it is in torch."""
+
+    def __init__(self, feature_map: FrozenModule) -> None:
+        super().__init__()
+        self.module, self.dtype = copy.deepcopy(feature_map.module).cpu(), feature_map.dtype
+        if feature_map.tokens:
+            self.dtype = torch.long
+
+    def forward(self, rows: Tensor) -> Tensor:
+        found: Tensor = self.module(rows.to(self.dtype))
+        return found.double()
 
 
 class Linear(nn.Module):
@@ -140,7 +156,9 @@ class Coding(nn.Module):
 
 def plain_module(estimator: OnRows, *, single: bool = False) -> nn.Module:
     """The whole estimator as a torch module; after the feature map in double precision, or in ``single``."""
-    feature_map = _plain_feature_map(estimator.feature_map_)
+    feature_map = None
+    if estimator.feature_map_ is not None:
+        feature_map = _plain_feature_map(estimator.feature_map_)
     made: nn.Module
     if isinstance(estimator, DPMACClassifier):
         ending = "softmax"  # whichever the loss of one label a row
@@ -178,13 +196,16 @@ def _linear(model: ClosedFormAutoencoder) -> Linear:
     return Linear(model.pca.components, feature_map.centre, model)
 
 
-def _plain_feature_map(feature_map: FeatureMap | None) -> nn.Module | None:
-    if feature_map is None:
-        return None
+def _plain_feature_map(feature_map: nn.Module) -> nn.Module:
     if isinstance(feature_map, TableEncoder):
         return Table(feature_map)
     if isinstance(feature_map, ToRange):
         return Range(feature_map)
-    raise ArgumentError(
-        "estimator", feature_map.kind, "this feature map cannot be exported: export behind a schema or a range"
-    )
+    if isinstance(feature_map, FrozenModule):
+        return Frozen(feature_map)
+    if isinstance(feature_map, Chain):
+        return nn.Sequential(*[_plain_feature_map(one) for one in feature_map.feature_maps])
+    if type(feature_map) in FEATURE_MAPS.values():
+        return copy.deepcopy(feature_map).cpu()  # torch's own operators on its buffers
+    fix = "this feature map is of your own: export its parts yourself"
+    raise ArgumentError("estimator", type(feature_map).__name__, fix)

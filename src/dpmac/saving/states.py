@@ -26,17 +26,18 @@ from dpmac.limits import NUMBERS, STEPS
 from dpmac.methods.pca import ReleasedPCA
 from dpmac.modules.files import save_weights
 from dpmac.nets import Activation, Network
-from dpmac.nets.feature_maps import FeatureMap, load_feature_map, save_feature_map
+from dpmac.nets.feature_maps import FeatureMap, save_feature_map
 from dpmac.privacy import Ledger, Mechanism, Origin, Plan
 from dpmac.saving import module_model
 from dpmac.saving.arguments import arguments_from
 from dpmac.saving.closed_form import load_closed_form, moved, moved_pca, save_closed_form
 from dpmac.saving.manifest import reading
+from dpmac.saving.mapping import FEATURE_MAP, frozen_modules, hand_back, loaded_feature_map
 from dpmac.saving.plain import OwnObjectError, packed, unpacked
 from dpmac.training import Run
 from dpmac.training.run import Record
 
-MODEL, FEATURE_MAP = "model.safetensors", "front.safetensors"
+MODEL = "model.safetensors"
 EVERYWHERE = ("n_features_in_", "feature_names_in_")  # the second where columns have names
 
 
@@ -195,7 +196,7 @@ def restored(
     activations: Sequence[Activation],
     module: Any = None,
 ) -> OnRows:
-    """The fitted estimator; that of a torch module without its model where no ``module`` is handed in.
+    """The fitted estimator; without its model where that needs a torch ``module`` and none is handed in.
 
     Errors in the manifest are raised as they come; those in files name them.
     """
@@ -206,18 +207,18 @@ def restored(
             setattr(estimator, name, unpacked(fitted[name]))
     if isinstance(estimator, Labelled) and estimator._indicator is not None:
         estimator._indicator = np.dtype(estimator._indicator["dtype"])
-    listed: Any = manifest["files"]
-    feature_map = None
-    if FEATURE_MAP in listed:
-        with reading(folder / FEATURE_MAP):
-            feature_map = load_feature_map(folder / FEATURE_MAP)
     estimator.privacy_ = Privacy(ledger, float(fitted["delta"]), tuple(fitted["notes"]))
     if isinstance(estimator, ModuleEstimator):
         return _with_module(estimator, folder / MODEL, plan, history, module)
+    feature_map = loaded_feature_map(folder, manifest["files"], module)
     with reading(folder / MODEL):
         _put_in(estimator, folder / MODEL, feature_map, plan, history, activations)
-    if not (KEPT[kind].agrees(estimator) and _width_agrees(estimator)):
+    lacking = feature_map is None and bool(frozen_modules(folder, manifest["files"]))
+    if not (KEPT[kind].agrees(estimator) and (lacking or _width_agrees(estimator))):
         raise ValueError("what was fitted and the model do not belong together")
+    if lacking:
+        del estimator.run_  # nothing may be predicted without the feature map
+    hand_back(estimator)
     return estimator  # type: ignore[no-any-return]
 
 

@@ -1,9 +1,9 @@
 """Feature maps: public per-row maps that belong to the model and are applied to raw rows inside the release."""
 
 from dpmac.nets.feature_maps.base import FLOOR, FeatureMap
-from dpmac.nets.feature_maps.chain import Chain
+from dpmac.nets.feature_maps.chain import Chain, first_of
 from dpmac.nets.feature_maps.projection import Ball, LowFrequencies, Projection, put_on_sphere
-from dpmac.nets.feature_maps.saving import load_feature_map, save_feature_map
+from dpmac.nets.feature_maps.saving import load_feature_map, modules_in, save_feature_map
 from dpmac.nets.feature_maps.scaling import Affine, ToRange
 
 FEATURE_MAPS: dict[str, type[FeatureMap]] = {
@@ -29,7 +29,9 @@ __all__ = [
     "LowFrequencies",
     "Projection",
     "ToRange",
+    "first_of",
     "load_feature_map",
+    "modules_in",
     "put_on_sphere",
     "save_feature_map",
 ]

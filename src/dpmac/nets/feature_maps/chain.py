@@ -44,3 +44,12 @@ class Chain(FeatureMap):
     @classmethod
     def sample(cls) -> tuple[FeatureMap, Shape]:
         return cls((Affine(torch.tensor([0.5, 0.0]), 3.0), ToRange(-1.0, 2.0))), (2,)
+
+
+def first_of(feature_map: FeatureMap | None) -> FeatureMap | None:
+    """The feature map that sees the raw rows: the first of a chain, or the feature map itself."""
+    while isinstance(feature_map, Chain):
+        first = feature_map.feature_maps[0]
+        assert isinstance(first, FeatureMap)
+        feature_map = first
+    return feature_map

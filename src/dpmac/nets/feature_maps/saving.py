@@ -43,6 +43,23 @@ def load_feature_map(path: str | Path, modules: Sequence[nn.Module] = ()) -> Fea
         return unpacked_feature_map(header["front"], tensors, path, list(modules))
 
 
+def modules_in(path: str | Path) -> list[str]:
+    """The class names of the torch modules whose weights are in the file, in the order of a chain."""
+    header, _ = read_tensors(path, FORMAT, "a dpmac feature map")
+    with rebuilding(path, "feature map"):
+        return _module_names(header["front"])
+
+
+def _module_names(packed: dict[str, Any]) -> list[str]:
+    found = list[str]()
+    for value in packed["arguments"].values():
+        if "module" in value:
+            found.append(str(value["module"]))
+        for inner in value.get("fronts", ()):
+            found += _module_names(inner)
+    return found
+
+
 def packed_feature_map(feature_map: FeatureMap, where: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
     """The feature map in plain values; its tensors go into ``tensors`` and are named in their places."""
     arguments: dict[str, Any] = {}
