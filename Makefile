@@ -43,6 +43,8 @@ types: $(VENV)/.installed-dev ## mypy --strict over src/, reproduction/ and muta
 
 bench: $(VENV)/.installed-dev ## side by side with Opacus and plain torch: time and memory of a step, whole fits (DPMAC_DATA)
 	$(BIN)/python benchmarks/step_cost.py
+	$(BIN)/python benchmarks/modules.py
+	$(BIN)/python benchmarks/modules.py --memory
 	$(BIN)/python benchmarks/z_steps.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/planning.py --cases 40

@@ -6,12 +6,14 @@ well. Opacus and torch are handed one batch of exactly that size. Rounds are int
 over rounds of the ratio to torch's step in the same round: a noisy machine disturbs all alike.
 
     python benchmarks/modules.py [--rounds 15] [--device cuda] [--threads 1] [--cpu-time] [--out FILE]
+    python benchmarks/modules.py --large --device cuda     # larger convolutions, a transformer of 6 layers, LoRA on it
+    python benchmarks/modules.py --memory [--large]        # the peak of a step, each in a process of its own
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
+import itertools
 import json
 import statistics
 import time
@@ -22,11 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from memory import Watch
+from peers import fresh
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpmac.mac import OptimizerStep
-from dpmac.modules import ModuleStep, Task, TrainedModule, settled
+from dpmac.modules import ModuleStep, Task, TrainedModule, settled, with_lora
 from dpmac.privacy import JointClip, Ledger, Plan, PrivateRows, release
 from dpmac.randomness import SystemNoise
 from dpmac.training.objective import StepObjective
@@ -61,20 +65,62 @@ class Transformer(nn.Module):
         return self.out(x.mean(dim=1))
 
 
-def convolutions() -> nn.Module:
-    first = (nn.Conv2d(1, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 5), nn.ReLU(), nn.MaxPool2d(2))
-    return nn.Sequential(*first, nn.Flatten(), nn.Linear(512, 10))
+class LowRank(nn.Module):
+    """A frozen linear layer and two small ones beside it: LoRA in layers that Opacus knows."""
+
+    def __init__(self, layer: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.layer = layer.requires_grad_(False)
+        self.down, self.up = nn.Linear(layer.in_features, rank, bias=False), nn.Linear(rank, layer.out_features, False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) + self.up(self.down(x))
 
 
-def cases() -> dict[str, tuple[Callable[[bool], nn.Module], Callable[[int], Tensor], int]]:
+def adapted(private: bool, rank: int = 8) -> nn.Module:
+    """LoRA of the feed-forward layers and a new head on a transformer: our own, or of layers that Opacus takes."""
+    module = large_transformer(private)
+    if not private:
+        return with_lora(module, rank, layers=["linear1", "linear2"], whole=["out"])
+    module.requires_grad_(False)
+    for layer in module.layers:
+        layer.linear1, layer.linear2 = LowRank(layer.linear1, rank), LowRank(layer.linear2, rank)
+    module.out.requires_grad_(True)
+    return module
+
+
+def large_transformer(private: bool) -> Transformer:
+    return Transformer(width=256, layers=6, length=128, private=private)
+
+
+def convolutions(first: int = 16, second: int = 32) -> nn.Module:
+    layers = (nn.Conv2d(1, first, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(first, second, 5), nn.ReLU())
+    return nn.Sequential(*layers, nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16 * second, 10))
+
+
+def images(n: int) -> Tensor:
+    return torch.randn(n, 1, 28, 28)
+
+
+def texts(length: int, n: int) -> Tensor:
+    return torch.randint(0, 1000, (n, length))
+
+
+Case = tuple[Callable[[bool], nn.Module], Callable[[int], Tensor], int]
+
+
+def cases(large: bool) -> dict[str, Case]:
     """A module (as Opacus needs it, if asked so), its inputs, and the batch."""
+    if large:
+        return {
+            "convolutions 1-32-64, batch 512": (lambda _: convolutions(32, 64), images, 512),
+            "transformer 6 x 256, 128 words, batch 256": (large_transformer, partial(texts, 128), 256),
+            "LoRA of rank 8 on it": (adapted, partial(texts, 128), 256),
+        }
     return {
-        "convolutions 1-16-32, batch 200": (lambda _: convolutions(), lambda n: torch.randn(n, 1, 28, 28), 200),
-        "transformer 2 x 64, 32 words, batch 128": (
-            lambda private: Transformer(private=private),
-            lambda n: torch.randint(0, 1000, (n, 32)),
-            128,
-        ),
+        "convolutions 1-16-32, batch 200": (lambda _: convolutions(), images, 200),
+        "transformer 2 x 64, 32 words, batch 128": (lambda p: Transformer(private=p), partial(texts, 32), 128),
     }
 
 
@@ -93,8 +139,12 @@ def dpmac(module: nn.Module, x: Tensor, y: Tensor, batch: int) -> Stepper:
     return one
 
 
+def trained(module: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
 def torch_step(module: nn.Module, x: Tensor, y: Tensor) -> Stepper:
-    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(trained(module), lr=1e-3)
 
     def one() -> None:
         optimizer.zero_grad()
@@ -111,7 +161,7 @@ def opacus(module: nn.Module, x: Tensor, y: Tensor, mode: str) -> Stepper:
     kind = GradSampleModuleExpandedWeights if mode == "expanded weights" else GradSampleModule
     more: dict[str, Any] = {"force_functorch": True} if mode == "functorch" else {}
     wrapped = kind(module, loss_reduction="mean", batch_first=True, **more)
-    adam = torch.optim.Adam(wrapped.parameters(), lr=1e-3)
+    adam = torch.optim.Adam(trained(wrapped), lr=1e-3)
     optimizer = DPOptimizer(adam, noise_multiplier=SIGMA, max_grad_norm=THETA, expected_batch_size=len(x))
 
     def one() -> None:
@@ -128,7 +178,7 @@ def opacus_clipping(module: nn.Module, x: Tensor, y: Tensor, ghost: bool) -> Ste
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
     wrapped = GradSampleModuleFastGradientClipping(module, max_grad_norm=THETA, use_ghost_clipping=ghost)
-    adam = torch.optim.Adam(wrapped.parameters(), lr=1e-3)
+    adam = torch.optim.Adam(trained(wrapped), lr=1e-3)
     more = {"noise_multiplier": SIGMA, "max_grad_norm": THETA, "expected_batch_size": len(x)}
     optimizer = DPOptimizerFastGradientClipping(adam, **more)
     criterion = DPLossFastGradientClipping(wrapped, optimizer, nn.CrossEntropyLoss(reduction="mean"), "mean")
@@ -141,34 +191,68 @@ def opacus_clipping(module: nn.Module, x: Tensor, y: Tensor, ghost: bool) -> Ste
     return one
 
 
-def contenders(
-    make: Callable[[bool], nn.Module], rows: Callable[[int], Tensor], batch: int, device: str
-) -> dict[str, Stepper]:
-    """Those that can take a step of this module; what cannot is said."""
+MODES = ("hooks", "functorch", "expanded weights")
+CONTENDERS = (
+    "torch",
+    "dpmac",
+    *(f"Opacus, {mode}" for mode in MODES),
+    "Opacus, fast gradient clipping",
+    "Opacus, ghost clipping",
+)
+
+
+def stepper(name: str, case: Case, device: str) -> Stepper:
+    """A step of that contender."""
+    make, rows, batch = case
     torch.manual_seed(0)
-    module, theirs = make(False).to(device), make(True).to(device)
+    module = make(name.startswith("Opacus")).to(device)
     x, y = rows(ROWS).to(device), torch.randint(0, 10, (ROWS,)).to(device)
     some = x[:batch], y[:batch]
-    wanted: dict[str, Callable[[], Stepper]] = {
-        "torch": lambda: torch_step(copy.deepcopy(module), *some),
-        "dpmac": lambda: dpmac(copy.deepcopy(module), x, y, batch),
-        **{
-            f"Opacus, {mode}": partial(lambda mode: opacus(copy.deepcopy(theirs), *some, mode), mode)
-            for mode in ("hooks", "functorch", "expanded weights")
-        },
-        "Opacus, fast gradient clipping": lambda: opacus_clipping(copy.deepcopy(theirs), *some, False),
-        "Opacus, ghost clipping": lambda: opacus_clipping(copy.deepcopy(theirs), *some, True),
-    }
+    if name == "torch":
+        return torch_step(module, *some)
+    if name == "dpmac":
+        return dpmac(module, x, y, batch)
+    mode = name.removeprefix("Opacus, ")
+    if mode in MODES:
+        return opacus(module, *some, mode)
+    return opacus_clipping(module, *some, mode == "ghost clipping")
+
+
+def contenders(case: Case, device: str) -> dict[str, Stepper]:
+    """Those that can take a step of this module; what cannot is said."""
     found = {}
-    for name, begin in wanted.items():
+    for name in CONTENDERS:
         try:
-            step = begin()
+            step = stepper(name, case, device)
             step()
             step()
         except Exception as error:
             print(f"  {name}: cannot ({type(error).__name__}: {str(error).splitlines()[0][:90]})")
             continue
         found[name] = step
+    return found
+
+
+def measured(contender: str, case: str, device: str, large: bool) -> dict[str, float]:
+    """The peak of a step above what was in use before the first, in megabytes."""
+    warnings.simplefilter("ignore")
+    step = stepper(contender, cases(large)[case], device)
+    watch = Watch(device)
+    watch.reset()
+    before = watch.now()
+    step()
+    step()
+    return {"megabytes": round((watch.peak() - before) / 1e6, 1)}
+
+
+def all_memory(given: argparse.Namespace) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {case: {} for case in cases(given.large)}
+    for case, contender in itertools.product(found, CONTENDERS):
+        asked = {"contender": contender, "case": case, "device": given.device, "large": given.large}
+        answer = fresh.answer(__file__, asked, given.threads)
+        print(f"{case}  {contender:32} {answer.get('megabytes', 'cannot')}", flush=True)
+        if "megabytes" in answer:
+            found[case][contender] = answer["megabytes"]
     return found
 
 
@@ -180,33 +264,41 @@ def timed(step: Stepper, device: str, clock: Callable[[], float]) -> float:
     return clock() - start
 
 
+def all_times(given: argparse.Namespace) -> dict[str, dict[str, dict[str, float]]]:
+    torch.set_num_threads(given.threads)
+    warnings.simplefilter("ignore")
+    clock = time.process_time if given.cpu_time else time.perf_counter
+    results: dict[str, dict[str, dict[str, float]]] = {}
+    for name_of_case, case in cases(given.large).items():
+        print(name_of_case)
+        steps = contenders(case, given.device)
+        rounds = [{name: timed(step, given.device, clock) for name, step in steps.items()} for _ in range(given.rounds)]
+        results[name_of_case] = {}
+        for name in steps:
+            ratio = statistics.median(one[name] / one["torch"] for one in rounds)
+            milliseconds = 1e3 * statistics.median(one[name] for one in rounds)
+            results[name_of_case][name] = {"ratio": ratio, "milliseconds": milliseconds}
+            print(f"  {name:32} {milliseconds:8.1f} ms   {ratio:6.2f} x torch")
+    return results
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--large", action="store_true", help="larger modules, for a GPU")
+    parser.add_argument("--memory", action="store_true", help="the peak of a step, in place of its time")
     parser.add_argument("--cpu-time", action="store_true", help="of the process: where others use the machine, too")
     parser.add_argument("--out", type=Path)
-    chosen = parser.parse_args()
-    torch.set_num_threads(chosen.threads)
-    warnings.simplefilter("ignore")
-    clock = time.process_time if chosen.cpu_time else time.perf_counter
-    results: dict[str, dict[str, dict[str, float]]] = {}
-    for case, (make, rows, batch) in cases().items():
-        print(case)
-        steps = contenders(make, rows, batch, chosen.device)
-        rounds = [
-            {name: timed(step, chosen.device, clock) for name, step in steps.items()} for _ in range(chosen.rounds)
-        ]
-        results[case] = {}
-        for name in steps:
-            ratio = statistics.median(one[name] / one["torch"] for one in rounds)
-            milliseconds = 1e3 * statistics.median(one[name] for one in rounds)
-            results[case][name] = {"ratio": ratio, "milliseconds": milliseconds}
-            print(f"  {name:32} {milliseconds:8.1f} ms   {ratio:6.2f} x torch")
-    if chosen.out is not None:
-        chosen.out.write_text(json.dumps(results, indent=2) + "\n")
+    given = parser.parse_args()
+    results: Any = all_memory(given) if given.memory else all_times(given)
+    if given.out is not None:
+        given.out.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    if (question := fresh.asked_of_child()) is not None:
+        print(json.dumps(measured(**question)))
+    else:
+        main()

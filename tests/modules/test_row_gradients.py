@@ -12,7 +12,7 @@ from zoo import CROSS_ENTROPY, Sample, zoo
 
 from contracts import assert_rows_are_alone
 from dpmac.extensions.row_independence import fault_of, trials
-from dpmac.kernels.built import BuiltPart
+from dpmac.kernels.positions import PositionPart
 from dpmac.modules import RowGradients, Task, settled
 from dpmac.modules.step import ModuleStep
 from dpmac.privacy import JointClip, Ledger, Normalise, OuterPart, PrivateRows, TokenPart, release
@@ -158,12 +158,13 @@ def test_the_clipped_sum_is_opacus_s(name):
 
 
 def test_kinds_of_parts():
-    """An embedding is never built for the whole table, one position is an outer product."""
+    """An embedding is never built for the whole table, one position is an outer product, and on a CPU no row's
+    gradient of a layer with many positions is kept."""
     columns = sample("LSTM").rows(ROWS, 5)
     with torch.no_grad():
         parts = dict(zip(gradients("LSTM").task.parameters, gradients("LSTM").parts(*columns), strict=True))
     assert type(parts["table.weight"]) is TokenPart
-    assert type(parts["layer.weight_hh_l0"]) is BuiltPart
+    assert type(parts["layer.weight_hh_l0"]) is PositionPart
     assert type(parts["out.weight"]) is OuterPart
 
 

@@ -1,5 +1,5 @@
-"""Cases of torch modules: an embedding whose tokens come up again, attention, a recurrent layer, convolutions, and
-parameters that no rule covers. Tiny ones, so that a release takes milliseconds."""
+"""Cases of torch modules: an embedding whose tokens come up again, attention, a recurrent layer, convolutions,
+parameters that no rule covers, and LoRA. Tiny ones, so that a release takes milliseconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dpmac.audit.cases import RATE, Case, Row, Setting
 from dpmac.audit.steps import OUTRAGE, released_answer
-from dpmac.modules import ModuleStep, Task, settled
+from dpmac.modules import ModuleStep, Task, settled, with_lora
 from dpmac.privacy import JointClip
 from dpmac.randomness import SeededNoise
 
@@ -70,12 +70,18 @@ def attention() -> nn.Module:
     return Sequence(nn.TransformerEncoderLayer(WIDTH, 1, 2, dropout=0.0, batch_first=True))
 
 
+def lora() -> nn.Module:
+    """Adapters beside frozen words and a frozen layer; the head is trained as it is."""
+    return with_lora(Sequence(nn.Linear(WIDTH, WIDTH)), 1, layers=["table", "inner"], whole=["out"])
+
+
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "embedding": Sequence,
     "attention": attention,
     "recurrent": lambda: Sequence(nn.GRU(WIDTH, WIDTH, batch_first=True)),
     "convolution": Patches,
     "own parameters": OwnParameters,
+    "LoRA": lora,
 }
 
 
