@@ -92,11 +92,13 @@ class RowGradients:
         return watch
 
     def _whole(self, columns: Columns) -> dict[str, Tensor]:
+        """Gradients that no rule covers, in the module's own precision: torch's ``vmap`` and autocast do not mix."""
+        exact = replace(self.task, autocast=None)
         if not self.whole:
             return {}
         if self.vmapped:
-            return by_vmap(self.task, self.whole, columns)
-        return one_by_one(self.task, self.whole, columns, total=True)
+            return by_vmap(exact, self.whole, columns)
+        return one_by_one(exact, self.whole, columns, total=True)
 
     def _used_elsewhere(self, columns: Columns) -> list[str]:
         """Parameters to which autograd finds a way beside the taps."""

@@ -24,8 +24,14 @@ from dpmac.kernels.positions import KEPT_MEMORY
 from dpmac.modules.shares import Share
 
 ALL_PARTS = 1 << 30  # bytes of built shares of all parts together that are kept at a time
+LOW = (torch.bfloat16, torch.float16)  # precisions in which a module may compute, but shares are never kept
 Rule = Callable[..., Any]
 Shares = Callable[[Tensor], Mapping[str, Share]]  # gradient of the output -> role of a parameter -> its share
+
+
+def seen(input: Tensor, gradient: Tensor) -> Tensor:
+    """An input of a call without its graph, in the precision of the gradient."""
+    return input.detach().to(gradient.dtype)
 
 
 class Tap(torch.autograd.Function):
@@ -80,7 +86,10 @@ class Tapped:
                 f"an input of {self.call} was changed in place after the call, so its gradient is lost: make that "
                 "operation one that gives a new tensor (x = x + y in place of x += y)"
             )
-        return self.shares(self.gradient[0])
+        gradient = self.gradient[0]
+        if gradient.dtype in LOW:
+            gradient = gradient.float()
+        return self.shares(gradient)
 
 
 class Watch(TorchFunctionMode):

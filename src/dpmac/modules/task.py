@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,17 @@ class Task:
     The columns of a table are the inputs, in order or, with ``names``, as keyword arguments, and then the targets.
     Without ``targets`` the module learns to give back its first input. Columns of floating-point numbers are converted
     to the module's precision; whole numbers (tokens, classes) and truth values (masks) stay as they are.
+
+    With ``autocast`` (bfloat16) the module's own products are rounded to it, by torch's rules. That is a row's own
+    affair: its gradients are converted to the module's precision, which is exact, before anything is measured or
+    summed (K2).
     """
 
     module: nn.Module
     loss: RowLoss
     names: tuple[str, ...] | None = None
     targets: bool = True
+    autocast: torch.dtype | None = None
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -52,11 +57,12 @@ class Task:
         named: dict[str, Tensor] = {}
         if self.names is not None:
             arguments, named = (), dict(zip(self.names, inputs, strict=True))
-        if others is None:
-            outputs = self.module(*arguments, **named)
-        else:
-            outputs = functional_call(self.module, dict(others), arguments, named, tie_weights=True)
-        losses = self.loss(outputs, targets)
+        with self._precision():
+            if others is None:
+                outputs = self.module(*arguments, **named)
+            else:
+                outputs = functional_call(self.module, dict(others), arguments, named, tie_weights=True)
+            losses = self.loss(outputs, targets)
         rows = columns[0].shape[0]
         if not isinstance(losses, Tensor) or tuple(losses.shape) != (rows,):
             what = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
@@ -65,7 +71,12 @@ class Task:
                 "several numbers, average them over all dimensions but the first"
             )
             raise ArgumentError("loss", f"{what} for {rows} rows", fix)
-        return losses
+        return losses.to(self.dtype)
+
+    def _precision(self) -> AbstractContextManager[object]:
+        if self.autocast is None:
+            return nullcontext()
+        return torch.autocast(self.device.type, self.autocast)
 
 
 def device_of(network: nn.Module) -> torch.device:

@@ -7,6 +7,7 @@ of classes has). Nothing is learned of anybody, and nothing is spent.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -41,11 +42,15 @@ def settled(task: Task, kinds: Columns, source: NoiseSource | None = None) -> Ro
     draw = SystemNoise() if source is None else source
     few, more = (made_up(kinds, rows, draw) for rows in (FEW, MORE))
     before = {name: tensor.clone() for name, tensor in task.module.named_buffers()}
+    exact = replace(task, autocast=None)  # the rules are compared in the module's own precision
     try:
-        _check_reached(task, few)
-        _check_buffers(task, before)
-        gradients = RowGradients.of(task, few, more)
-        _check_sums(task, gradients, more)
+        _check_reached(exact, few)
+        _check_buffers(exact, before)
+        found = RowGradients.of(exact, few, more)
+        _check_sums(exact, found, more)
+        gradients = replace(found, task=task)
+        if task.autocast is not None:
+            gradients.parts(*more)  # raises where the module, or the loss, cannot be computed so
     except ArgumentError:
         raise
     except Exception as error:

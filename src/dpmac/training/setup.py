@@ -73,6 +73,8 @@ def table_for(trainer: Trainer, x: Rows, y: Tensor | None) -> tuple[PrivateRows,
     if isinstance(trainer.network, Network):
         if isinstance(x, tuple | Mapping):
             raise ArgumentError("x", type(x).__name__, "a dpmac network has one input: give one tensor")
+        if trainer.autocast is not None:
+            raise ArgumentError("autocast", trainer.autocast, "it is for torch modules: leave it out for a Network")
         rows = private_rows(x, y, trainer.network, trainer.loss, trainer.feature_map, trainer.world)
         return rows, None
     _check_method(trainer)
@@ -92,8 +94,8 @@ def setup_for(trainer: Trainer, rows: PrivateRows, names: tuple[str, ...] | None
         feature_map = copy.deepcopy(trainer.feature_map).to(device_of(network))
     if isinstance(network, Network):
         return StackSetup(trainer, network, feature_map)
-    targets = len(rows.shapes) > 1
-    return ModuleSetup(trainer, network, Task(network, trainer.loss, names, targets), feature_map)
+    task = Task(network, trainer.loss, names, len(rows.shapes) > 1, trainer.autocast)
+    return ModuleSetup(trainer, network, task, feature_map)
 
 
 @dataclass(eq=False)
@@ -165,6 +167,8 @@ class ModuleSetup:
 def _check_method(trainer: Trainer) -> None:
     """Raise unless the pieces are those by which a module can be trained."""
     fix = "a torch module is trained by its gradients: use Trainer.dp_sgd(module, loss, plan, bound)"
+    if trainer.autocast not in (None, torch.bfloat16):
+        raise ArgumentError("autocast", trainer.autocast, "give torch.bfloat16, or None for the module's own precision")
     if not callable(trainer.loss):
         what = "give a function of outputs and targets with one number a row, such as partial(F.cross_entropy, "
         raise ArgumentError("loss", trainer.loss, f"{what}reduction='none')")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, integer
@@ -58,7 +59,8 @@ class Trainer:
     once before the first step, to check that it works): use public data only, since metrics on private rows are not
     covered by the guarantee. ``on_step`` gets the step count, for a progress bar. ``notes`` are added to the list of
     what the run's statement does not cover. ``input_names`` are those of a module's inputs in a table, which are then
-    passed by name.
+    passed by name. With ``autocast=torch.bfloat16`` a torch module computes its products so
+    (:class:`dpmac.modules.Task`); weights, shares and sums stay in single precision.
 
     With a ``world`` of several processes (:func:`dpmac.training.together`) each of them calls :meth:`fit` with its own
     part of the rows, and otherwise the same arguments; the plan is for all rows. Initial weights are the leader's.
@@ -79,6 +81,7 @@ class Trainer:
     notes: tuple[str, ...] = ()
     world: World = SINGLE_PROCESS
     input_names: tuple[str, ...] | None = None
+    autocast: torch.dtype | None = None
     front = OldAttribute("feature_map")
 
     @classmethod
@@ -228,12 +231,14 @@ class Trainer:
     def _job(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be resumed. (The caller must ensure that the rows are the same.)"""
         pieces = ("loss", "zstep", "bound", "wstep", "expansion", "micro_batch")
+        low = {} if self.autocast is None else {"autocast": str(self.autocast)}
         return {
             "plan": {**self.plan.to_dict(), "before": [m.describe() for m in self.plan.before]},
             "network": described(self.network),
             "feature_map": None if self.feature_map is None else self.feature_map.kind,
             "seed": self.source.seed if isinstance(self.source, SeededNoise) else None,
             "device": device_of(self.network).type,
+            **low,
             **{name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(getattr(self, name))) for name in pieces},
         }
 

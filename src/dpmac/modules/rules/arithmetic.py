@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dpmac.modules.shares import Built, Share
-from dpmac.modules.taps import Watch
+from dpmac.modules.taps import Watch, seen
 
 
 def add(watch: Watch, func: Any, input: Any, other: Any, **more: Any) -> Any:
@@ -30,7 +30,7 @@ def mul(watch: Watch, func: Any, input: Any, other: Any, **more: Any) -> Any:
         return func(input, other, **more)
 
     def shares(gradient: Tensor) -> dict[str, Share]:
-        return {"weight": Built(reduced(gradient * tensor.detach(), watch.rows, parameter.shape))}
+        return {"weight": Built(reduced(gradient * seen(tensor, gradient), watch.rows, parameter.shape))}
 
     return watch.run("mul", {"weight": parameter}, lambda w: tensor * w, shares, tensor)
 

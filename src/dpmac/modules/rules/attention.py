@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from dpmac.checks import ArgumentError
 from dpmac.modules.rules.linear import linear
 from dpmac.modules.shares import Built, Positions, Share
-from dpmac.modules.taps import Watch
+from dpmac.modules.taps import Watch, seen
 
 
 def multi_head_attention(
@@ -117,7 +117,7 @@ def _slice(watch: Watch, x: Tensor, weight: Tensor, bias: Tensor | None, start: 
 
     def shares(gradient: Tensor) -> dict[str, Share]:
         wide = F.pad(gradient, (start, units - start - size)).reshape(watch.rows, -1, units)
-        right = flat.detach().reshape(watch.rows, -1, flat.shape[-1])
+        right = seen(flat, gradient).reshape(watch.rows, -1, flat.shape[-1])
         return {"weight": Positions(wide, right), "bias": Built(wide.sum(dim=1))}
 
     output = watch.run("linear of a slice", {"weight": weight, "bias": bias}, compute, shares, flat)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from dpmac.kernels.patches import patches
 from dpmac.modules.shares import Built, Positions, Share
-from dpmac.modules.taps import Watch
+from dpmac.modules.taps import Watch, seen
 
 Sizes = int | Sequence[int]
 FEW = 32  # rows whose patches are made at a time
@@ -42,7 +42,7 @@ def conv(
         found: dict[str, Share] = {"bias": Built(slopes.sum(dim=(1, 3)))}
         if watch.knows(weight):
             cut = partial(patches, kernel=kernel, stride=steps, dilation=gaps)
-            padded = pad(input.detach(), padding, kernel, gaps)
+            padded = pad(seen(input, gradient), padding, kernel, gaps)
             found["weight"] = _weight_share(watch, slopes, padded, cut, groups)
         return found
 
@@ -82,7 +82,7 @@ def conv_transpose(
         found: dict[str, Share] = {"bias": Built(slopes.sum(dim=(1, 3)))}
         if watch.knows(weight):
             cut = partial(patches, kernel=kernel, stride=steps, dilation=gaps, keep=tuple(input.shape[2:]))
-            inputs = by_row(input.detach(), watch.rows).flatten(3)
+            inputs = by_row(seen(input, gradient), watch.rows).flatten(3)
             found["weight"] = _weight_share(watch, inputs, pad(gradient, padding, kernel, gaps), cut, groups)
         return found
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dpmac.modules.shares import Built, Positions, Share
-from dpmac.modules.taps import Watch
+from dpmac.modules.taps import Watch, seen
 
 
 def linear(watch: Watch, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # noqa: ARG001
@@ -20,7 +20,7 @@ def linear(watch: Watch, func: Any, input: Tensor, weight: Tensor, bias: Tensor 
 
     def shares(gradient: Tensor) -> dict[str, Share]:
         left = gradient.reshape(watch.rows, -1, gradient.shape[-1])
-        right = flat.detach().reshape(watch.rows, -1, flat.shape[-1])
+        right = seen(flat, gradient).reshape(watch.rows, -1, flat.shape[-1])
         return {"weight": Positions(left, right), "bias": Built(left.sum(dim=1))}
 
     output = watch.run("linear", {"weight": weight, "bias": bias}, lambda w, b: F.linear(flat, w, b), shares, flat)
@@ -36,7 +36,7 @@ def matmul(watch: Watch, func: Any, input: Tensor, other: Tensor, **more: Any) -
 
     def shares(gradient: Tensor) -> dict[str, Share]:
         right = gradient.reshape(watch.rows, -1, gradient.shape[-1])
-        return {"weight": Positions(flat.detach().reshape(watch.rows, -1, flat.shape[-1]), right)}
+        return {"weight": Positions(seen(flat, gradient).reshape(watch.rows, -1, flat.shape[-1]), right)}
 
     output = watch.run("matmul", {"weight": other}, lambda w: torch.mm(flat, w), shares, flat)
     return output.reshape(*input.shape[:-1], output.shape[-1])

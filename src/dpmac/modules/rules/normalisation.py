@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dpmac.modules.shares import Built, Share
-from dpmac.modules.taps import Watch
+from dpmac.modules.taps import Watch, seen
 
 
 def layer_norm(
@@ -26,7 +26,7 @@ def layer_norm(
     size = math.prod(normalized_shape)
 
     def shares(gradient: Tensor) -> dict[str, Share]:
-        normal = F.layer_norm(input.detach(), list(normalized_shape), None, None, eps)
+        normal = F.layer_norm(seen(input, gradient), list(normalized_shape), None, None, eps)
         return _last(gradient, normal, watch.rows, size)
 
     parameters = {"weight": weight, "bias": bias}
@@ -45,7 +45,7 @@ def rms_norm(
     size = math.prod(normalized_shape)
 
     def shares(gradient: Tensor) -> dict[str, Share]:
-        normal = F.rms_norm(input.detach(), list(normalized_shape), None, eps)
+        normal = F.rms_norm(seen(input, gradient), list(normalized_shape), None, eps)
         return _last(gradient, normal, watch.rows, size)
 
     return watch.run("rms_norm", {"weight": weight}, lambda w: func(input, normalized_shape, w, eps), shares, input)
@@ -63,7 +63,7 @@ def group_norm(
     """Over groups of channels of one example."""
 
     def shares(gradient: Tensor) -> dict[str, Share]:
-        return _channels(gradient, F.group_norm(input.detach(), num_groups, None, None, eps), watch.rows)
+        return _channels(gradient, F.group_norm(seen(input, gradient), num_groups, None, None, eps), watch.rows)
 
     parameters = {"weight": weight, "bias": bias}
     return watch.run("group_norm", parameters, lambda w, b: func(input, num_groups, w, b, eps), shares, input)
@@ -88,7 +88,7 @@ def instance_norm(
         return result
 
     def shares(gradient: Tensor) -> dict[str, Share]:
-        return _channels(gradient, F.instance_norm(input.detach(), eps=eps), watch.rows)
+        return _channels(gradient, F.instance_norm(seen(input, gradient), eps=eps), watch.rows)
 
     parameters = {"weight": weight, "bias": bias}
     return watch.run("instance_norm", parameters, lambda w, b: func(input, None, None, w, b, *arguments), shares, input)
