@@ -29,7 +29,7 @@ def test_built_norms_are_never_below_and_hardly_above(seed, rows, shape, size):
         values = (size * SeededNoise(seed).normal((rows, *shape))).to(dtype)
         found, true = built_norms(values).tolist(), exact_norms(values.reshape(rows, -1))
         for mine, exact in zip(found, true, strict=True):
-            assert mine >= exact * (1 - 2.0**-51)
+            assert mine >= exact * (1 if dtype == torch.float32 else 1 - 2.0**-51)
             assert mine <= exact * (1 + 1e-5) + 1e-18
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from doorway import ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
+from dpmac.extensions.persons import USUAL
 from dpmac.extensions.row_independence import ROWS
 from dpmac.kernels.padding import block_size
 from dpmac.privacy import DensePart, Partition, PoissonSampler, PrivateRows
@@ -136,3 +137,13 @@ def test_a_table_of_blank_places_gives_pure_noise(map_of):
     noisy = ask(partitions, parts, rows=rows, sigma=3.0, source=SeededNoise(0))["a"]
     assert float(noisy.std()) == pytest.approx(6.0, rel=0.03)
     assert abs(float(noisy.mean())) < 6 * 6.0 / math.sqrt(20_000)
+
+
+def test_a_table_on_another_device_has_a_feature_map_only_if_it_had_one():
+    there = torch.device("meta")
+    assert PrivateRows(torch.zeros(40, 2)).to(there).shapes == [(2,)]
+    assert PrivateRows(torch.zeros(40, 2)).behind(lambda rows: rows[:, :1]).to(there).shapes == [(1,)]
+
+
+def test_a_person_brings_as_many_rows_as_the_estimators_say_unless_told():
+    assert PrivateRows(torch.zeros(20, 1), groups=torch.zeros(20).long())._rows.max_rows == USUAL
