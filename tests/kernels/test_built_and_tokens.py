@@ -96,6 +96,9 @@ def test_equal_tokens_that_were_not_combined_have_no_finite_norm():
     part = TokenPart(torch.tensor([[1, 1], [2, 1], [0, 1]]), vectors, 3)
     assert torch.isfinite(part.norms()).tolist() == [False, False, True]
     assert part.total().flatten().tolist() == [1.0, 1.0, 0.0]
+    later = TokenPart(torch.tensor([[0, 1, 1]]), torch.ones(1, 3, 1), 3)
+    half_empty = TokenPart(torch.tensor([[1, 1]]), torch.tensor([[[1.0, 1.0], [0.0, 1.0]]]), 3)
+    assert torch.isinf(torch.cat([later.norms(), half_empty.norms()])).all()
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
