@@ -315,13 +315,3 @@ def test_a_line_without_end_is_refused_before_it_is_read(tmp_path):
         path.write_text(whole.replace("a" * 100, "a" * longer))
         with pytest.raises(ValueError, match=said):
             Ledger.read(path)
-
-
-def test_a_line_has_a_megabyte_at_most(path):
-    """No release writes a longer one: it is damage, and is not parsed."""
-    first, second, *rest = lines_of(path)
-    write(path, first, second + " " * (2**20 - len(second)), *rest)
-    assert len(labels(path)) == 4
-    write(path, first, second + " " * (2**20 - len(second) + 1), *rest)
-    with pytest.raises(ValueError, match=r"line 2: damaged \(1,048,577 bytes"):
-        Ledger.load(path)
