@@ -8,7 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from dpmac.extensions.row_independence import MIXES, ROWS, SIZES, WILD, _moved, fault_of, trials
+from dpmac.checks import ArgumentError
+from dpmac.extensions.row_independence import (
+    MIXES,
+    ROWS,
+    SIZES,
+    WILD,
+    _moved,
+    check_row_independence,
+    fault_of,
+    trials,
+)
 from dpmac.randomness import SeededNoise
 
 NAN, INF = float("nan"), float("inf")
@@ -151,3 +161,27 @@ def test_torchs_generators_are_where_they_were(monkeypatch):
     assert torch.equal(torch.get_rng_state(), before)
     assert len(put_back) == 3 * len(SIZES) + 1  # before each result, and at the end
     assert set(put_back[0]) == {"where it is"}
+
+
+def test_whole_numbers_are_of_any_size_unless_they_are_told_to_be_tokens():
+    """A mixture that begins above 1 would not be found among zeros and ones."""
+    blank = (torch.zeros(ROWS, 3, dtype=torch.int64),)
+    assert any(trial.rows[0].abs().max() > 1 for trial in trials(blank))
+    assert all(trial.rows[0].unique().tolist() == [0, 1] for trial in trials(blank, tokens=True))
+
+    def mixing(x):
+        return x.double() + (x.abs().max() > 1) * x.double().mean()
+
+    with pytest.raises(ArgumentError, match="mixing"):
+        check_row_independence("mixing", mixing, blank)
+    check_row_independence("mixing", mixing, blank, tokens=True)
+
+
+def test_code_that_takes_none_of_the_rows_that_others_are_compared_with_was_not_tried():
+    def picky(x):
+        if float(x.min()) > -1e29:
+            raise ValueError("only outrageous rows")
+        return x
+
+    with pytest.warns(RuntimeWarning, match="could not be tried"):
+        assert fault_of(picky, trials(BLANK[:1])) is None
