@@ -15,6 +15,7 @@ from dpmac.extensions.row_independence import (
     SIZES,
     WILD,
     _moved,
+    blamed,
     check_row_independence,
     fault_of,
     trials,
@@ -167,7 +168,11 @@ def test_whole_numbers_are_of_any_size_unless_they_are_told_to_be_tokens():
     """A mixture that begins above 1 would not be found among zeros and ones."""
     blank = (torch.zeros(ROWS, 3, dtype=torch.int64),)
     assert any(trial.rows[0].abs().max() > 1 for trial in trials(blank))
-    assert all(trial.rows[0].unique().tolist() == [0, 1] for trial in trials(blank, tokens=True))
+    assert all((trial.changed[1][0][0][0] == torch.iinfo(torch.int64).min).all() for trial in trials(blank))
+    for trial in trials((*BLANK, *blank), tokens=True):
+        for *numbers, tokens in (trial.rows, *(rows for rows, _ in trial.changed)):
+            assert tokens.unique().tolist() == [0, 1]
+            assert all(column.unique().numel() > ROWS for column in numbers)
 
     def mixing(x):
         return x.double() + (x.abs().max() > 1) * x.double().mean()
@@ -185,3 +190,18 @@ def test_code_that_takes_none_of_the_rows_that_others_are_compared_with_was_not_
 
     with pytest.warns(RuntimeWarning, match="could not be tried"):
         assert fault_of(picky, trials(BLANK[:1])) is None
+
+
+@pytest.mark.parametrize("beside", [(), BLANK[:1]], ids=["alone", "beside numbers"])
+def test_code_that_takes_tokens_only_is_tried_with_tokens(beside):
+    def embedding(*columns):
+        chosen = torch.nn.functional.embedding(columns[-1], torch.tensor([[1.0], [2.0]]))  # raises for other numbers
+        return chosen - chosen.mean()
+
+    with pytest.raises(ArgumentError, match="have a say in each other"):
+        check_row_independence("embedding", embedding, (*beside, torch.zeros(ROWS, dtype=torch.int64)))
+
+
+def test_a_piece_is_shown_as_it_is_printed_if_that_is_one_line():
+    assert "Linear(in_features=1" in str(blamed("loss", torch.nn.Linear(1, 1), MIXES))
+    assert "loss='Sequential'" in str(blamed("loss", torch.nn.Sequential(torch.nn.ReLU()), MIXES))
