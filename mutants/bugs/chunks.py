@@ -30,8 +30,8 @@ MUTANTS = (
         "Chunks have one length whoever stands in them: a person in two of them changes the rounding of both.",
         "Rows are rows.",
         "kernels/chunks.py",
-        "if rest == 0 and even > 0 and even % spots_per_place == 0:",
-        "if rest == 0 and even > 0:",
+        "if rest == 0 and even % spots_per_place == 0:",
+        "if rest == 0:",
         (f"{WIDE}::test_no_person_is_cut_in_two",),
     ),
     Mutant(

@@ -70,3 +70,11 @@ def test_clipping_takes_off_the_hundred_thousandth_that_the_guarantee_says(bound
     assert float(clipped.norms()) == pytest.approx(0.5 * (1 - 1e-5), rel=1e-9)
     (normal,) = Normalise(1e-30).apply([OuterPart(ones, ones)])
     assert float(normal.norms()) == pytest.approx(1 - 1e-5, rel=1e-9)
+
+
+@pytest.mark.parametrize("part", [0.72, 0.8, 1.0, 2.0])
+def test_an_allocation_that_divides_more_than_there_is_is_refused(part):
+    """Lengths at right angles: twice 0.7 is within 1, and twice 0.72 is not."""
+    PerLayerClip(1.0, lambda sensitivities, _: [d / 0.7 for d in sensitivities]).promise(TWO)
+    with pytest.raises(ArgumentError, match="it must be at most 1"):
+        PerLayerClip(1.0, lambda sensitivities, _: [d / part for d in sensitivities]).promise(TWO)

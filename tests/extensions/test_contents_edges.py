@@ -9,6 +9,7 @@ import sys
 import types
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors import safe_open
 from torch import nn
@@ -40,7 +41,7 @@ def test_c_code_without_fields_hides_nothing():
     assert not contents.is_opaque(missing)
 
 
-@pytest.mark.parametrize("kind", [int, str, list, object, Exception, type(iter([]))])
+@pytest.mark.parametrize("kind", [int, str, list, object, Exception, type(iter([])), type(iter(range(3)))])
 def test_classes_of_python_itself_hide_nothing_and_hold_nothing(kind):
     assert not contents.is_opaque(kind)
     assert list(contents.held_by(kind)) == []
@@ -114,3 +115,19 @@ def test_classes_in_the_users_modules_and_those_that_pose_as_installed_hold_thei
     module.Own = type("Own", (), {"__module__": "theirs", "kept": RELEASED})  # type: ignore[attr-defined]
     assert origin_of(module.Own()) == RELEASED.origin
     assert origin_of(type("Own", (), {"__module__": "torch.nn", "kept": RELEASED})()) == RELEASED.origin
+
+
+def test_a_class_whose_module_is_no_text_is_looked_into_as_any_other():
+    class Strange:
+        __module__ = property(lambda self: "numpy")
+
+    strange = Strange()
+    strange.network = RELEASED
+    assert contents.module_of(Strange) == ""
+    assert origin_of(strange) == RELEASED.origin
+
+
+def test_an_array_of_numbers_holds_no_objects_and_one_of_objects_does():
+    """A list of all its numbers would take many times its memory."""
+    assert not any(isinstance(one, list) for one in contents.held_by(np.zeros(3)))
+    assert [RELEASED] in contents.held_by(np.array([RELEASED], dtype=object))

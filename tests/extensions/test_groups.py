@@ -297,3 +297,10 @@ def test_persons_are_drawn_and_their_rows_are_not():
         counts.update({person for (x, _), w in blocks for person in x[w > 0, 0].long().tolist()})
     for person in (1, 2, 3):
         assert stats.binomtest(counts[person], 600, 0.3).pvalue > 1e-5
+
+
+@pytest.mark.parametrize("name", [None, 7, ("a", "b")])
+def test_a_name_that_is_no_text_is_none(name):
+    """A ledger has the unit's name, and compares it as text."""
+    persons = Persons.of(pd.Series([1, 2, 2], name=name))
+    assert (persons.name, persons.unit) == ("", "person")

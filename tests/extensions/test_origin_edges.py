@@ -25,7 +25,11 @@ def released() -> Affine:
 def test_what_is_called_public_holds_nothing_that_still_knows_releases():
     chain = Chain((Affine(2.0), released()))
     public = chain.as_public("rows of others")
-    assert origin_of(public) == Origin(declared=("rows of others",))
+    assert (
+        origin_of(public)
+        == origin_of(origins.as_public(chain, "rows of others"))
+        == Origin(declared=("rows of others",))
+    )
     assert check_origin(Ledger(), feature_map=public).declared == ("rows of others",)
     assert origin_of(chain) == RELEASED.origin  # a copy was made
     plain = nn.Sequential(nn.Linear(1, 1))
@@ -40,6 +44,15 @@ class Holder(nn.Module):
     def __init__(self, feature_map: nn.Module) -> None:
         super().__init__()
         self.their_feature_map = feature_map
+
+
+def test_every_part_of_a_module_knows_what_has_shaped_it_wherever_it_is_used_next():
+    """Somebody's own module, and a feature map of ours in it."""
+    module = nn.Sequential(nn.Linear(1, 1), Holder(Affine(1.0)))
+    origins.mark(module, RELEASED.origin)
+    for part in module.modules():
+        assert origin_of(part) == RELEASED.origin
+    assert module[1].their_feature_map.origin == RELEASED.origin
 
 
 @pytest.mark.parametrize("deeper", [False, True])

@@ -8,7 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from dpmac.extensions.row_independence import MIXES, ROWS, SIZES, WILD, _moved, fault_of, trials
+from dpmac.checks import ArgumentError
+from dpmac.extensions.row_independence import (
+    MIXES,
+    ROWS,
+    SIZES,
+    WILD,
+    _moved,
+    blamed,
+    check_row_independence,
+    fault_of,
+    trials,
+)
 from dpmac.randomness import SeededNoise
 
 NAN, INF = float("nan"), float("inf")
@@ -151,3 +162,46 @@ def test_torchs_generators_are_where_they_were(monkeypatch):
     assert torch.equal(torch.get_rng_state(), before)
     assert len(put_back) == 3 * len(SIZES) + 1  # before each result, and at the end
     assert set(put_back[0]) == {"where it is"}
+
+
+def test_whole_numbers_are_of_any_size_unless_they_are_told_to_be_tokens():
+    """A mixture that begins above 1 would not be found among zeros and ones."""
+    blank = (torch.zeros(ROWS, 3, dtype=torch.int64),)
+    assert any(trial.rows[0].abs().max() > 1 for trial in trials(blank))
+    assert all((trial.changed[1][0][0][0] == torch.iinfo(torch.int64).min).all() for trial in trials(blank))
+    for trial in trials((*BLANK, *blank), tokens=True):
+        for *numbers, tokens in (trial.rows, *(rows for rows, _ in trial.changed)):
+            assert tokens.unique().tolist() == [0, 1]
+            assert all(column.unique().numel() > ROWS for column in numbers)
+
+    def mixing(x):
+        return x.double() + (x.abs().max() > 1) * x.double().mean()
+
+    with pytest.raises(ArgumentError, match="mixing"):
+        check_row_independence("mixing", mixing, blank)
+    check_row_independence("mixing", mixing, blank, tokens=True)
+
+
+def test_code_that_takes_none_of_the_rows_that_others_are_compared_with_was_not_tried():
+    def picky(x):
+        if float(x.min()) > -1e29:
+            raise ValueError("only outrageous rows")
+        return x
+
+    with pytest.warns(RuntimeWarning, match="could not be tried"):
+        assert fault_of(picky, trials(BLANK[:1])) is None
+
+
+@pytest.mark.parametrize("beside", [(), BLANK[:1]], ids=["alone", "beside numbers"])
+def test_code_that_takes_tokens_only_is_tried_with_tokens(beside):
+    def embedding(*columns):
+        chosen = torch.nn.functional.embedding(columns[-1], torch.tensor([[1.0], [2.0]]))  # raises for other numbers
+        return chosen - chosen.mean()
+
+    with pytest.raises(ArgumentError, match="have a say in each other"):
+        check_row_independence("embedding", embedding, (*beside, torch.zeros(ROWS, dtype=torch.int64)))
+
+
+def test_a_piece_is_shown_as_it_is_printed_if_that_is_one_line():
+    assert "Linear(in_features=1" in str(blamed("loss", torch.nn.Linear(1, 1), MIXES))
+    assert "loss='Sequential'" in str(blamed("loss", torch.nn.Sequential(torch.nn.ReLU()), MIXES))

@@ -56,6 +56,12 @@ def test_ids_of_one_process_may_come_often_and_those_of_others_differ():
     check_whole(Told(said_of(list(range(3000, 6000)) * 2), said_of(["1", "2"])), list(range(3000)) * 2)
 
 
+def test_a_table_of_persons_is_refused_if_another_process_has_rows_of_one():
+    with pytest.raises(ArgumentError, match="some persons have rows in more than one"):
+        PrivateRows(torch.zeros(3, 1), groups=[1, 2, 2], world=Told(said_of([2, 3])))
+    PrivateRows(torch.zeros(3, 1), groups=[1, 2, 2], world=Told(said_of([3, 4])))
+
+
 def test_persons_that_were_compared_with_other_processes_or_with_none_are_refused():
     ids = [1, 2, 2]
     for persons, world in (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -31,3 +33,13 @@ def test_a_block_is_that_of_the_published_cipher():
         "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"
     )
     assert chacha.block_of(bytes(32), 0).hex() == published
+
+
+def test_where_there_is_a_kernel_it_draws(monkeypatch):
+    """By a fresh key, on the device that it was checked on."""
+    drawn = []
+    kernel = SimpleNamespace(drawn=lambda *given: drawn.append(given) or "its draws")
+    monkeypatch.setattr(chacha, "_maker", lambda device: ("here", kernel))
+    monkeypatch.setattr(chacha, "fresh_key", lambda: b"fresh")
+    assert chacha.gaussians_on(torch.device("cuda"), 9) == "its draws"
+    assert drawn == [(b"fresh", 9, "here")]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
 import torch
 
-from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_MARGIN, group_of, in_chunks
+from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_MARGIN, _sums, group_of, in_chunks
 
 SINGLE = Fraction(torch.finfo(torch.float32).eps) / 2  # the unit roundoff
 
@@ -28,3 +29,12 @@ def test_what_is_set_aside_for_single_precision_covers_the_worst_rounding_of_any
     thirds = torch.full((CHUNK * GROUP, 1), 1 / 3)  # every one adds its rounding to that of the others
     off = abs(float(in_chunks(thirds, thirds, one=False)) - CHUNK * GROUP * float(thirds[0]) ** 2)
     assert 0 < off <= SINGLE_MARGIN / 9
+
+
+@pytest.mark.parametrize("large", [0, 4000, 8192 - 256])
+@pytest.mark.parametrize("small", [32, 4032, 8191])
+def test_a_bias_s_sum_adds_in_single_precision_no_more_than_32_rows(large, small):
+    """Of 2**24 and 1 in different lots of 32 single precision would lose the 1."""
+    rows = torch.zeros(8192, 3)
+    rows[large], rows[small] = 2.0**24, 1.0
+    assert _sums(rows).tolist() == [2.0**24 + 1] * 3

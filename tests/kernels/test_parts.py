@@ -92,6 +92,7 @@ def test_norms_and_sums_of_single_precision_factors_are_made_in_double():
     left, right = torch.full((1001, 1), 1e-4), torch.full((1001, 2), 1e-4)
     left[0], right[0] = 1.0, 1.0
     for part in (GramPart(left, right), DensePart(left * right)):
+        assert not part.single
         assert part.norms().dtype == part.total().dtype == torch.float64
         exact = shares(type(part)(*(value.double() for value in vars(part).values())))
         assert torch.allclose(part.total(), exact.sum(dim=0), rtol=1e-12)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
 
 import pytest
 import torch
 
+from dpmac.kernels import built
 from dpmac.kernels.norms import single_norms
 from dpmac.privacy import OuterPart
 
@@ -32,10 +34,10 @@ def hard_rows(d):
 
 def assert_not_below(norms, rows):
     for norm, row in zip(norms.tolist(), rows.double().tolist(), strict=True):
-        assert Fraction(norm) ** 2 >= sum(Fraction(x) ** 2 for x in row)
+        assert Fraction(norm) ** 2 >= sum(count * Fraction(x) ** 2 for x, count in Counter(row).items())
 
 
-@pytest.mark.parametrize("d", [1, 2, 40, 1000])
+@pytest.mark.parametrize("d", [1, 2, 40, 1000, 30_000])
 def test_no_kernel_within_its_rounding_measures_a_row_too_short(d, monkeypatch):
     monkeypatch.setattr(torch.linalg, "vector_norm", worst_norms)
     rows = hard_rows(d)
@@ -51,3 +53,13 @@ def test_the_constant_beside_a_short_row_is_not_rounded_away(small):
     length = float(OuterPart(torch.ones(1, 1), right, one=True)._lengths[2])
     assert Fraction(length) ** 2 >= Fraction(float(right)) ** 2 + 1
     assert length <= math.hypot(1.0, small) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("units", [1, 2, 3, 40, 1000])
+def test_no_kernel_within_its_rounding_measures_units_that_are_measured_exactly_too_short(units, monkeypatch):
+    def worst(lengths, dim):
+        return (lengths.square().sum(dim=dim) * (1.0 - lengths.shape[dim] * 2.0**-53)).sqrt()
+
+    monkeypatch.setattr(built, "single_norms", lambda rows: rows.double().squeeze(-1))
+    monkeypatch.setattr(torch.linalg, "vector_norm", worst)
+    assert Fraction(float(built.built_norms(torch.ones(1, units, 1)))) ** 2 >= units

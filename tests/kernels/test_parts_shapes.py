@@ -11,6 +11,7 @@ from doorway import ask
 from dpmac.checks import ArgumentError
 from dpmac.kernels.chunks import in_chunks
 from dpmac.kernels.norms import largest_entries, row_norms
+from dpmac.kernels.tokens import TokenPart
 from dpmac.privacy import DensePart, GramPart, OuterPart, Partition, PositionPart
 from dpmac.privacy.parts import joint_norms
 from dpmac.randomness import SeededNoise
@@ -46,6 +47,15 @@ def test_a_part_over_positions_refuses_them_too(name):
     shapes[name] = (*shapes[name], 1)
     with pytest.raises(ArgumentError, match=rf"^{name}="):
         PositionPart(**{each: ones(*shape) for each, shape in shapes.items()})
+
+
+@pytest.mark.parametrize("name", ["tokens", "vectors", "factors"])
+def test_a_part_of_tokens_refuses_them_too(name):
+    shapes = {"tokens": (4, 2), "vectors": (4, 2, 3), "factors": (4,)}
+    shapes[name] = (*shapes[name], 1)
+    given = {each: ones(*shape) for each, shape in shapes.items()}
+    with pytest.raises(ArgumentError, match=rf"^{name}="):
+        TokenPart(given["tokens"].long(), given["vectors"], 5, given["factors"])
 
 
 def test_both_sides_have_as_many_rows():

@@ -265,14 +265,32 @@ def test_what_was_measured_is_what_was_summed(seed, rows, memory):
 def test_the_cheapest_kind_of_part_follows_from_shapes_and_precision():
     left, right = (side.float() for side in random_pair(3, 4, 3))
     assert type(position_part(left, right)) is BuiltPart
-    assert type(position_part(left, right, memory=4)) is PositionPart
+    bytes_built = 4 * 4 * left.shape[2] * right.shape[2]  # four rows of so many numbers, of four bytes each
+    assert type(position_part(left, right, memory=bytes_built)) is BuiltPart
+    assert type(position_part(left, right, memory=bytes_built - 1)) is PositionPart
     assert type(position_part(left.double(), right)) is PositionPart
     assert type(position_part(left[:, :1], right[:, :1])) is OuterPart
-    for part in (position_part(left, right), position_part(left, right, memory=4), PositionPart(left, right)):
-        expected = torch.einsum("npo,npi->noi", left.double(), right.double())
+    expected = torch.einsum("npo,npi->noi", left.double(), right.double())
+    for part in (position_part(left, right), PositionPart(left, right), PositionPart(left.double(), right)):
         assert torch.allclose(part.explicit(), expected, atol=1e-5)
+        assert torch.allclose(part.total().double(), expected.sum(dim=0), atol=1e-5)
     one = position_part(left[:, :1], right[:, :1])
     assert torch.allclose(one.explicit(), torch.einsum("npo,npi->noi", left[:, :1], right[:, :1]).double(), atol=1e-6)
+
+
+def test_no_rows_have_no_norms_before_the_sum_and_after_it():
+    part = PositionPart(torch.zeros(0, 2, 4), torch.zeros(0, 2, 3))
+    before, total = part.norms(), part.total()
+    assert before.shape == part.norms().shape == (0,)
+    assert torch.equal(total, torch.zeros(4, 3, dtype=torch.float64))
+
+
+def test_nobody_can_say_what_was_measured():
+    """The release would believe it: norms of what was summed come from the sum alone."""
+    ones = torch.ones(1, 2, 1)
+    assert float(PositionPart(ones, ones, None).norms()) >= 2.0
+    with pytest.raises(TypeError):
+        PositionPart(ones, ones, None, [torch.zeros(1)])
 
 
 @each_way

@@ -51,6 +51,14 @@ def test_what_cancels_in_a_built_share_leaves_the_rounding_that_was_proved(count
     assert float(part.norms()) / terms == pytest.approx(2 * 2 * (count + 4) * float(DOUBLE), rel=1e-9, abs=0.0)
 
 
+@pytest.mark.parametrize(("count", "d_out", "d_in"), [*BY_GRAM[:-1], *BY_BUILDING])
+def test_what_cancels_in_single_precision_leaves_the_rounding_of_two_builds(count, d_out, d_in):
+    """(P + 2) u of the terms each, u = 2**-24: the one that was measured, and the one that will be summed."""
+    part, terms = cancelling(count, d_out, d_in)
+    single = PositionPart(part.left.float(), part.right.float())
+    assert float(single.norms()) / terms == pytest.approx(2 * (count + 2) * 2.0**-24, rel=1e-4, abs=0.0)
+
+
 @pytest.mark.parametrize("width", [1, 4, 64, 4096])
 def test_the_norm_of_a_built_share_has_room_for_its_own_rounding(width):
     """Of one position, where nothing cancels: twice (numbers / 2 + 2 (P + 4)) u of the norm, at least."""

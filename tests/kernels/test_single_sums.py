@@ -17,6 +17,7 @@ from dpmac.kernels.chunks import CHUNK, GROUP, SINGLE_MARGIN, in_chunks
 from dpmac.kernels.norms import single_norms
 from dpmac.kernels.outer import LARGEST
 from dpmac.privacy import (
+    DensePart,
     GramPart,
     JointClip,
     Ledger,
@@ -252,15 +253,26 @@ def test_double_precision_needs_no_room_but_the_slack(dtypes):
     assert torch.allclose(part.total(), expected, rtol=0, atol=1e-12)
 
 
-def test_beside_parts_of_double_precision_single_ones_are_summed_in_double_precision_too():
+@pytest.mark.parametrize(
+    ("beside", "scale"),
+    [
+        (lambda x: GramPart(x.double(), x.double()), 1.0),
+        (DensePart, 1.0),
+        (lambda x: OuterPart(x.double(), x), 1.0),
+        (lambda x: OuterPart(x, x), 1e-25),
+    ],
+    ids=["products", "values", "one side of double precision", "a scale at which single precision underflows"],
+)
+def test_beside_parts_of_double_precision_single_ones_are_summed_in_double_precision_too(beside, scale):
     """Rounding in a single-precision sum is as large as *other* rows' shares there, whatever this row's share is, and
     only norms that all carry it leave room for that."""
     table, seen = PrivateRows(torch.ones(64, 1)), []
-    promised = (Partition("s", (2, 2), 1.0), Partition("d", (1, 1, 1), 1.0, symmetric=True))
+    other = beside(torch.ones(1, 1))
+    promised = (Partition("s", (2, 2), 1.0), Partition("d", other.shape, scale, symmetric=isinstance(other, GramPart)))
 
     def parts(x):
-        raw = [OuterPart(x.repeat(1, 2), torch.ones(len(x), 2)), GramPart(x.double(), x.double())]
-        return [part.scaled(clip_factors(joint_norms(raw, [1.0, 1.0]), 1.0)) for part in raw]
+        raw = [OuterPart(x.repeat(1, 2), torch.ones(len(x), 2)), beside(x)]
+        return [part.scaled(clip_factors(joint_norms(raw, [1.0, scale]), 1.0)) for part in raw]
 
     with pytest.MonkeyPatch.context() as patch:
         total = OuterPart.total
@@ -268,4 +280,5 @@ def test_beside_parts_of_double_precision_single_ones_are_summed_in_double_preci
         asked = {"noise_multiplier": 1.0, "source": SeededNoise(0), "ledger": Ledger()}
         release(table.everything(), Query("q", promised, parts), **asked)
         release(table.everything(), Query("q", promised[:1], lambda x: parts(x)[:1]), **asked)
-    assert seen == [False, True]
+    assert seen[0] is False
+    assert seen[-1] is True

@@ -13,6 +13,7 @@ from dpmac.checks import ArgumentError
 from dpmac.privacy import DensePart, Ledger, Partition, PrivateRows, Query, gaussian_release
 from dpmac.privacy.gaussian_release import BrokenPromiseError
 from dpmac.privacy.noise import Grid
+from dpmac.privacy.parts import KEPT, SLACK
 from dpmac.randomness import SeededNoise
 
 
@@ -89,3 +90,23 @@ def test_on_a_device_queries_of_ours_are_recorded_and_blocks_are_long_unless_tol
     gaussian_release.ReleaseRequest.of(batch, query, 1.0, SeededNoise(0), 1.0, micro_batch).sums(SeededNoise(0))
     assert recorded == ([()] * len(lengths) if ours else [])
     assert (len(lengths) == 1) == (micro_batch is None)
+
+
+def test_sums_are_taken_for_whole_steps_unless_told():
+    """As those that processes send each other are: steps that are converted to steps again would come out too large."""
+    rows = PrivateRows(torch.full((64, 1), 0.5, dtype=torch.float64))
+    query = Query("test", tuple(ONE), lambda x: [DensePart(x)])
+    request = gaussian_release.ReleaseRequest.of(rows.everything(), query, 0.01, SeededNoise(0), 1.0, 32)
+    sums, on_grid = request.sums(SeededNoise(0))
+    assert on_grid
+    assert float(request.perturbed(sums, SeededNoise(0))["a"]) == pytest.approx(32.0, abs=0.1)
+
+
+@pytest.mark.parametrize("size", [1.0 - 2e-6, 1.0, 1.0 + 1e-9, 1.0 + 5e-6])
+def test_a_share_with_no_room_left_for_rounding_is_refused(size):
+    """The release accepts what bounds leave, 1 - SLACK, but nothing that rounding could carry beyond the promise."""
+    rows = torch.ones(4, 1, dtype=torch.float64)
+    go(ONE, lambda x: [DensePart(x * (1 - SLACK))], rows=rows)
+    assert KEPT < 1.0
+    with pytest.raises(BrokenPromiseError):
+        go(ONE, lambda x: [DensePart(x * size)], rows=rows)

@@ -11,6 +11,7 @@ from dpmac.extensions.entries import to_dict
 from dpmac.extensions.ledger_file import LedgerFile
 from dpmac.planning.calibration import MULTIPLIERS
 from dpmac.privacy import Entry, Ledger, Mechanism, epsilon_of
+from dpmac.privacy.ledger import Releases
 
 DELTA = 1e-5
 STEP = Entry("step", 2.0, 0.5)
@@ -163,3 +164,10 @@ def test_a_line_with_such_a_number_is_not_written(tmp_path, value):
     assert (tmp_path / "ledger").read_bytes() == before
     file.append(to_dict(STEP))
     assert len(Ledger.load(tmp_path / "ledger")) == 2
+
+
+def test_a_plain_list_of_releases_keeps_what_it_is_given():
+    releases = Releases()
+    releases.append(STEP)
+    assert releases.entries == (STEP,)
+    assert releases.epsilon(DELTA) == epsilon_of([STEP.mechanism()], DELTA)

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from doorway import ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
+from dpmac.extensions.persons import USUAL
 from dpmac.extensions.row_independence import ROWS
 from dpmac.kernels.padding import block_size
 from dpmac.privacy import DensePart, Partition, PoissonSampler, PrivateRows
 from dpmac.randomness import SeededNoise
+from shelves import Shelf
 
 N, WIDTH = 150, 37
 MIXING = SeededNoise(0, "/feature map").normal((WIDTH, 5)).float()
@@ -136,3 +138,20 @@ def test_a_table_of_blank_places_gives_pure_noise(map_of):
     noisy = ask(partitions, parts, rows=rows, sigma=3.0, source=SeededNoise(0))["a"]
     assert float(noisy.std()) == pytest.approx(6.0, rel=0.03)
     assert abs(float(noisy.mean())) < 6 * 6.0 / math.sqrt(20_000)
+
+
+def test_a_table_on_another_device_has_a_feature_map_only_if_it_had_one():
+    there = torch.device("meta")
+    assert PrivateRows(torch.zeros(40, 2)).to(there).shapes == [(2,)]
+    assert PrivateRows(torch.zeros(40, 2)).behind(lambda rows: rows[:, :1]).to(there).shapes == [(1,)]
+
+
+def test_a_person_brings_as_many_rows_as_the_estimators_say_unless_told():
+    assert PrivateRows(torch.zeros(20, 1), groups=torch.zeros(20).long())._rows.max_rows == USUAL
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_feature_map_that_mixes_rows_is_refused(stored):
+    rows = torch.zeros(40, 2)
+    with pytest.raises(ArgumentError, match=r"feature_map.*lets rows have a say in each other"):
+        PrivateRows(Shelf(rows) if stored else rows).behind(lambda x: x - x.mean(dim=0))

@@ -6,6 +6,7 @@ A change to either is noticed: the tests at the end break one of them and look.
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -165,3 +166,61 @@ def test_a_change_to_either_is_noticed(what, monkeypatch):
     monkeypatch.setattr(home, name, wrong(getattr(home, name)))
     quick, slow, _ = both(asked, 0.4)
     assert difference(asked, quick, slow) > set_aside(asked)
+
+
+class Silent(SeededNoise):
+    """No noise, and a note of how fine its steps were to be."""
+
+    def steps(self, sizes, bits, device="cpu"):
+        self.bits = bits
+        return iter([torch.zeros(size, dtype=torch.float64) for size in sizes])
+
+
+def summed(table, sample, sigma=1.0, source=None, parts=lambda x: [DensePart(x)], ledger=None):
+    query = Query("sum", (Partition("s", (2,), 1.0),), parts)
+    how = {"sample_rate": 1.0, "noise_multiplier": sigma, "ledger": Ledger() if ledger is None else ledger}
+    return reference.release(table, sample, query, source=source or Silent(0), **how)["s"]
+
+
+def test_without_its_noise_the_reference_sums_what_the_sample_holds():
+    row = (torch.tensor([0.5, -0.25], dtype=torch.float64),)
+    assert summed([row], []).tolist() == [0.0, 0.0]
+    assert torch.allclose(summed([row, row, None], [0, 1, 2]), torch.tensor([1.0, -0.5]).double(), atol=1e-5)
+
+
+def test_the_reference_s_grid_has_room_for_all_rows_of_the_table():
+    few, many = Silent(0), Silent(0)
+    summed(range(1), [], 0.01, few)
+    summed(range(2**30), [], 0.01, many)
+    assert many.bits < few.bits
+    assert 2.0**many.bits / 0.01 * 2**30 < 2.0**52
+
+
+def test_the_reference_draws_a_place_at_exactly_its_rate():
+    """Uniforms are the multiples of 2**-53 below 1: a share of exactly the rate lies below it."""
+    eighths = SimpleNamespace(uniform=lambda n: torch.arange(n, dtype=torch.float64) / n)
+    assert [len(reference.poisson(8, k / 8, eighths)) for k in range(9)] == list(range(9))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        lambda x: [DensePart(x), DensePart(x)],
+        lambda x: [],
+        lambda x: [DensePart(x[:, :1])],
+        lambda x: [DensePart(x.repeat(1, 2))],
+    ],
+    ids=["two parts for one", "none", "too few numbers", "too many"],
+)
+def test_the_reference_refuses_parts_that_were_not_promised_and_records_nothing(parts):
+    ledger = Ledger()
+    with pytest.raises(ValueError, match="zip"):
+        summed([(torch.zeros(2, dtype=torch.float64),)], [0], parts=parts, ledger=ledger)
+    assert len(ledger) == 0
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_reference_adds_one_draw_to_every_number(size):
+    source = SimpleNamespace(seeded=True, steps=lambda sizes, bits: [torch.zeros(size)])
+    with pytest.raises(ValueError, match="zip"):
+        summed([None], [], source=source)

@@ -8,6 +8,7 @@ import itertools
 import math
 import pickle
 import threading
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -87,6 +88,31 @@ def test_indices_are_sorted_unique_and_in_range_in_any_chunking(n, rate, seed):
 def test_bad_rates_are_named(rate):
     with pytest.raises(ArgumentError, match="rate="):
         PoissonSampler(10, rate, SystemNoise())
+
+
+@pytest.mark.parametrize("n", [0, -3, 2.5, True, "10"])
+def test_numbers_of_rows_that_are_none_are_named(n):
+    with pytest.raises(ArgumentError, match="n="):
+        PoissonSampler(n, 0.5, SystemNoise())
+
+
+@pytest.mark.parametrize("rate", [1, np.float32(0.25), Fraction(1, 3)])
+def test_a_rate_is_kept_as_the_double_that_the_ledger_writes(rate):
+    kept = PoissonSampler(10, rate, SystemNoise()).rate
+    assert (type(kept), kept) == (float, float(rate))
+
+
+def test_the_rest_of_the_places_are_those_from_the_first_on():
+    assert PoissonSampler(10, 1.0, SystemNoise()).draw(3).tolist() == list(range(7))
+    whole = PoissonSampler(100, 0.5, SeededNoise(1)).draw()
+    assert PoissonSampler(100, 0.5, SeededNoise(1)).draw(30).tolist() == (whole[whole >= 30] - 30).tolist()
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5])
+def test_the_operating_systems_places_are_not_drawn_by_uniforms_of_53_bits(rate, monkeypatch):
+    """They would be off by 2**-53, and the documentation says 2**-69 at most."""
+    monkeypatch.setattr(SystemNoise, "uniform", None)
+    assert len(PoissonSampler(2000, rate, SystemNoise()).draw()) < 2000
 
 
 # --- batches --------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from dpmac.kernels.padding import DEFAULT_BLOCK, MAX_BLOCK, Padding, block_size
 from dpmac.privacy import PoissonSampler, PrivateRows, gaussian_release
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.parts import KEPT
-from dpmac.privacy.sampling import Batch
+from dpmac.privacy.sampling import Batch, OneRowEach
 from dpmac.randomness import SeededNoise, SystemNoise
 from shelves import Shelf
 
@@ -195,3 +196,20 @@ def test_a_feature_map_is_applied_where_it_was_given_and_its_rows_go_to_the_tabl
     seen.clear()
     (block,), _ = there.everything().take((rows,), torch.arange(32)[:, None])
     assert (seen, block.device.type) == (["cpu"], "meta")
+
+
+@pytest.mark.parametrize("micro_batch", [None, 64])
+def test_blocks_on_a_gpu_are_as_long_as_they_may_be_unless_told(micro_batch):
+    batch = PrivateRows(torch.zeros(6000, 1)).everything()
+    batch.__dict__.update(device=SimpleNamespace(type="cuda"), _blocks=lambda drawn, wanted, size, source: size)
+    size = batch.spend(Padding(6000), micro_batch, SeededNoise(1))
+    assert size == block_size(6000, micro_batch or MAX_BLOCK)
+    assert (size >= 6000) == (micro_batch is None)
+
+
+def test_only_rows_that_stay_in_memory_as_they_are_can_be_gathered_by_a_recording():
+    """It would read a store's block again, or leave a feature map's memory to others."""
+    columns, places = (torch.zeros(4, 1),), OneRowEach(torch.arange(4), 4)
+    assert Batch(columns, places, None, 1.0, False, 0.0).steady
+    assert not Batch(columns, places, None, 1.0, False, 0.0, torch.neg).steady
+    assert not Batch(Shelf(*columns), places, None, 1.0, False, 0.0).steady

@@ -96,3 +96,10 @@ def test_four_digits_are_shown_and_the_last_one_is_rounded_up():
     assert [round_up(e) for e in (1.0, 0.12341, 2.00000001)] == ["1.0000", "0.1235", "2.0001"]
     assert round_up(0.12341, digits=2) == "0.13"
     assert [round_up(e) for e in (math.inf, math.nan)] == ["inf", "nan"]
+
+
+@pytest.mark.parametrize("rates", [(1.0,), (0.5,), (1.0, 0.5), (0.5, 1.0)])
+def test_the_closed_form_says_that_it_left_out_the_sampling_if_anything_was_sampled(rates, monkeypatch):
+    monkeypatch.setattr(Statement, "_kind", lambda self: "gaussian")
+    said = Statement(tuple(Mechanism(2.0, rate, 1, f"at {rate}") for rate in rates), 1e-5, False)._accountant()
+    assert ("without sampling" in said) == (min(rates) < 1)

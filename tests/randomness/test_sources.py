@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 from scipy import stats
 
 from dpmac.checks import ArgumentError
-from dpmac.randomness import SeededNoise, SystemNoise, noise_source, shuffled
+from dpmac.randomness import SeededNoise, SystemNoise, noise_source, shuffled, torch_draws_from
 
 SOURCES = [SystemNoise(), SeededNoise(7)]
 DRAWS = 400_000
@@ -136,3 +137,12 @@ def test_orders_are_uniform_and_keys_that_meet_are_drawn_again():
             return torch.tensor(next(self.given)[:count])
 
     assert shuffled(3, Keys()).tolist() == [2, 1, 0]
+
+
+def test_torch_is_seeded_by_every_digit_of_a_uniform():
+    """Two sources that differ in the last one begin with other weights."""
+    seeds = []
+    for drawn in torch.tensor([[0.0], [0.5], [0.5 + 2.0**-53], [1 - 2.0**-53]], dtype=torch.float64):
+        with torch_draws_from(SimpleNamespace(uniform=lambda _, drawn=drawn: drawn)):
+            seeds.append(torch.initial_seed())
+    assert len(set(seeds)) == 4

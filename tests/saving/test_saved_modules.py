@@ -36,7 +36,7 @@ def fitted(seed=0, module=Small, **more):
 
 def by_name(seed):
     tokens = np.random.RandomState(seed).randint(0, 20, (N, 5))
-    x = {"input_ids": tokens, "mask": tokens < 19}
+    x = {"mask": tokens < 19, "input_ids": tokens}  # not in the order in which the module has them
     x["mask"][:, 0] = True
     return DPMACModuleClassifier(Words, module__width=3, **QUICK).fit(x, tokens[:, 0] > 9), x
 

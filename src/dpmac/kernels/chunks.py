@@ -54,8 +54,8 @@ def chunk_of(rows: int, spots_per_place: int = 1) -> int:
     A multiple of ``spots_per_place``, which is a power of two up to CHUNK that divides the number of rows: no person's
     rows are split.
     """
-    even, rest = divmod(rows, max(1, -(-rows // CHUNK)))
-    if rest == 0 and even > 0 and even % spots_per_place == 0:
+    even, rest = divmod(rows, -(-rows // CHUNK))
+    if rest == 0 and even % spots_per_place == 0:
         return even
     return CHUNK
 

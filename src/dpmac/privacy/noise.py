@@ -76,9 +76,7 @@ class Grid:
         return math.inf if self.step == 0.0 else rows * (1.0 / self.step + 1.0)
 
     def in_steps(self, scales: Sequence[float]) -> list[float]:
-        """The factors that convert sums of these scales to steps; 1 without a grid."""
-        if self.step == 0.0:
-            return [1.0] * len(scales)
+        """The factors that convert sums of these scales to steps, if there is a grid."""
         return [1.0 / (self.step * scale) for scale in scales]
 
     def whole(self, sums: Sequence[Tensor], scales: Sequence[float]) -> list[Tensor]:

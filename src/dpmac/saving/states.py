@@ -69,8 +69,6 @@ def _code_agrees(model: Any) -> bool:
 
 def _width_agrees(model: Any) -> bool:
     """Whether its width is its feature map's and its model's: a manifest alone must not size what is allocated."""
-    if isinstance(model, ModuleEstimator):
-        return True  # it has inputs of any shapes, which are compared by themselves
     width, feature_map = model.n_features_in_, model.feature_map_
     if type(width) is not int or not 1 <= width <= NUMBERS:
         return False
