@@ -47,7 +47,10 @@ def direct(sigma, extra, accountant):
     return accountant().compose(dpa.ComposedDpEvent(events)).get_epsilon(1e-5)
 
 
-@pytest.mark.parametrize("extra", [*(pytest.param(extra, marks=pytest.mark.long) for extra in ((), (8.0,))), (8.0, 20.0)])
+LONG = [pytest.param(extra, marks=pytest.mark.long) for extra in ((), (8.0,))]
+
+
+@pytest.mark.parametrize("extra", [*LONG, (8.0, 20.0)])
 def test_budget_by_epsilon_and_by_noise(extra, run):
     more = [word for s in extra for word in ("--also-gaussian", str(s))]
 
