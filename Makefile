@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
+export PYTHONDONTWRITEBYTECODE :=  # else every process compiles 600 files of code and tests anew
 
 .PHONY: help demo test test-long test-all lint types bench bench-tables bench-scale audit mutants mutate fuzz durability reproduce docs clean
 help:            ## list the targets

@@ -83,6 +83,12 @@ def _problem(network: Network, loss_name: str, rows: int, draw: SeededNoise) -> 
     return Problem(network, loss(loss_name), x, y)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def what_is_loaded_is_never_garbage() -> None:
+    """Libraries and tests are looked through no more: a whole collection took half a second, wherever it fell."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def no_table_was_fitted_before() -> None:
     """Tests share a process and rows: none is warned of what another has fitted, or handed out."""

@@ -21,6 +21,18 @@ _CONTEXT.set_forkserver_preload(["dpmac.estimators", "dpmac.saving", "pytest", "
 PATIENCE = 60.0  # seconds after which a test has failed
 
 
+def forked(work: Callable[..., None]) -> tuple[BaseProcess, Connection]:
+    """A process that runs ``work(connection)``, and the other end of that connection, which ends it when it is closed.
+
+    It may start processes itself.
+    """
+    mine, theirs = _CONTEXT.Pipe()
+    process = _CONTEXT.Process(target=work, args=(theirs,))
+    process.start()
+    theirs.close()
+    return process, mine
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a process ended: with ``value``, or with an ``error`` (its class and its words); a killed one has neither."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -27,6 +28,12 @@ from mutants.machine.verdicts import Verdict, Verdicts, digest_of
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def all_seen():
+    """The suite has put what is loaded aside (conftest), where a search among live functions does not look."""
+    gc.unfreeze()
+
+
 def test_a_process_that_a_test_starts_sees_the_mutant(tmp_path):
     text = tmp_path / "checks.py"
     text.write_text(read("checks.py").text + "\nMARK = 'the mutant'\n")
@@ -38,7 +45,7 @@ def test_a_process_that_a_test_starts_sees_the_mutant(tmp_path):
     assert module_of("checks.py") == "dpmac.checks"
 
 
-def test_a_function_that_is_loaded_gets_the_bug_in_place(tmp_path):
+def test_a_function_that_is_loaded_gets_the_bug_in_place(tmp_path, all_seen):
     from dpmac import checks
 
     source = read("checks.py")
@@ -59,7 +66,7 @@ def test_a_function_that_is_loaded_gets_the_bug_in_place(tmp_path):
         checks.number("x", 2.0, "fix", high=2.0, strict=True)
 
 
-def test_a_bug_outside_functions_is_not_for_code_that_is_loaded(tmp_path):
+def test_a_bug_outside_functions_is_not_for_code_that_is_loaded(tmp_path, all_seen):
     text = tmp_path / "chain.py"
     text.write_text(read("extensions/ledger_file.py").text.replace("_DIGITS = 12", "_DIGITS = 13"))
     assert not put_in(Job("dpmac.extensions.ledger_file", str(text), ()), functions())

@@ -93,13 +93,13 @@ def test_half_the_noise_is_found(noise, name):
 def test_noise_that_two_layers_share_is_found(noise):
     """Both layers have six numbers; the difference of what they release has no noise at all."""
     noise(lambda fresh: [fresh[0].reshape(each.shape) for each in fresh])
-    assert exceeded("step, bound clip") == {"learns"}
+    assert exceeded("step, bound clip", Effort("test", 400, 100)) == {"learns"}
 
 
 def test_one_draw_of_noise_for_all_releases_is_found(noise):
     kept = {}
     noise(lambda fresh: kept.setdefault("always", fresh))
-    assert "learns" in exceeded("residual scale")
+    assert "learns" in exceeded("residual scale", Effort("test", 400, 100))
 
 
 @LONG
@@ -127,10 +127,11 @@ def test_noise_that_is_the_same_in_every_step_of_a_run_is_found(monkeypatch, noi
 def test_the_number_of_layers_forgotten_is_found(monkeypatch):
     """scale_i = Theta_i in place of sqrt(K) Theta_i; the door's own check, which sees it too, is out of the way."""
     monkeypatch.setattr(PerLayerClip, "promise", lambda self, partitions: promised(partitions, [1.0] * len(partitions)))
+    few = Effort("test", 400, 100)
     with pytest.raises(gaussian_release.BrokenPromiseError):
-        DEEP.judge(FEW, MISS)
+        DEEP.judge(few, MISS)
     monkeypatch.setattr(gaussian_release, "_keep_promise", lambda *_: torch.tensor(True))
-    found = judged(DEEP)["knows"]
+    found = judged(DEEP, few)["knows"]
     assert found.ratio > 1.0
     assert found.reach == pytest.approx(2.0, rel=0.02)
 

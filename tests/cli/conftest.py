@@ -69,7 +69,7 @@ def adult(tmp_path_factory, server):
     (folder / "test.csv").write_text(csv_text({name: cells[:300] for name, cells in table.test.items()}))
     table.schema.save(folder / "adult.schema.json")
     words = ["train", "adult.csv", "--schema", "adult.schema.json", "--epsilon", "2", "--out", "runs/first"]
-    words += ["--ledger", "census.ledger", "--seed", "1", "--public-test", "test.csv"]
+    words += ["--ledger", "census.ledger", "--seed", "1", "--public-test", "test.csv", "--epochs", "20"]
     done = server.run(*words, folder=folder, inside=True)
     assert done.code == 0, done.err
     return SimpleNamespace(folder=folder, run=folder / "runs" / "first", ledger=folder / "census.ledger", said=done)

@@ -136,6 +136,7 @@ def test_an_example_is_understood(page, line):
     PAGES[page].make_context(page, words)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", [line for page, line in EXAMPLES if page == "budget"])
 def test_an_example_of_the_budget_works(line):
     assert budget(*shlex.split(line)[2:])

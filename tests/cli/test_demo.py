@@ -100,6 +100,7 @@ def offline(*_):
     raise OSError("no network")
 
 
+@pytest.mark.long
 def test_digits_end_to_end_offline_and_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", offline)
     monkeypatch.setattr(socket, "create_connection", offline)

@@ -15,15 +15,19 @@ DOCS = ROOT / "docs"
 PAGES = {str(path.relative_to(DOCS)): path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md"))}
 LONG = {
     "choosing.md",
+    "cli.md",
     "epsilon.md",
+    "estimators.md",
     "from-sklearn.md",
     "index.md",
+    "modules.md",
     "pitfalls.md",
     "start.md",
     "hyperparameters.md",
     "from-opacus.md",
     "tutorials/images.md",
     "tutorials/large.md",
+    "tutorials/modules.md",
     "tutorials/table.md",
 }
 RESULTS = {f"results/{name}.md" for name in ("tables", "text", "speed", "scale", "audit", "mutants")}

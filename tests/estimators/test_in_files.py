@@ -34,7 +34,7 @@ TABLE = pa.table(
 )
 CLASSES = Schema({**FEATURES, "died": Category([0, 1, 2])}, target="died")
 NUMBERS = Schema({**FEATURES, "weight": Number(40, 90)}, target="weight")
-QUICK = {"epochs": 1, "batch_size": 100, "hidden_layer_sizes": (6,)}
+QUICK = {"epochs": 1, "batch_size": 140, "hidden_layer_sizes": (6,)}
 MODELS = {
     "classifier": lambda: DPMACClassifier(schema=CLASSES, random_state=1, epsilon=3, **QUICK),
     "regressor": lambda: DPMACRegressor(schema=NUMBERS, random_state=1, **QUICK),

@@ -149,8 +149,8 @@ def test_with_hardly_any_budget_a_model_is_no_worse_than_saying_nothing(case):
 
 MORE = [
     (Case(300, 0.5), (0.5, 8.0), 2),
-    (Case(300, None), (0.5, 8.0), 2),
-    (Case(300, None, hidden=()), (8.0, math.inf), 2),
+    long(Case(300, None), (0.5, 8.0), 2),
+    long(Case(300, None, hidden=()), (8.0, math.inf), 2),
     long(Case(300, 0.5, "array", 60), (0.5, 8.0), 3),
     long(Case(300, None, "array", 60), (0.5, 8.0), 3),
     long(Case(300, 0.1), (0.5, 8.0), 3),

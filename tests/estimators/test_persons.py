@@ -90,6 +90,7 @@ def test_plans_and_defaults_are_those_of_so_many_rows():
 
 
 @AGAIN
+@pytest.mark.long
 def test_a_model_of_persons_is_a_sensible_model():
     """Five rows a person: groups cost what fewer rows cost, not five times the noise; and more rows a person help."""
     x, y, who = visits(2000, 5, seed=1)

@@ -37,7 +37,9 @@ class Sized(DPMACModuleClassifier):
 SINGLE = "a module computes in single precision, which rounds by the number of rows beside"
 MODULES = [
     DPMACModuleRegressor(Padded, target_range=(-300, 300), epsilon=math.inf, epochs=2, random_state=0),
-    Sized(Padded, epsilon=math.inf, epochs=40, random_state=0, learning_rate=0.1),
+]
+LONGER = [
+    Sized(Padded, epsilon=math.inf, epochs=20, random_state=0, learning_rate=0.2),
 ]
 
 PLAIN = [
@@ -68,6 +70,12 @@ def test_scikit_learns_own_checks_of_modules(estimator, check):
 
 
 @pytest.mark.long
+@parametrize_with_checks(LONGER)
+def test_scikit_learns_own_checks_of_modules_that_must_learn(estimator, check):
+    test_scikit_learns_own_checks_of_modules(estimator, check)
+
+
+@pytest.mark.long
 @pytest.mark.filterwarnings(f"ignore::{PrivacyWarning.__module__}.{PrivacyWarning.__name__}")
 @parametrize_with_checks(PRIVATE)
 def test_scikit_learns_own_checks_of_a_private_model(estimator, check):
@@ -75,5 +83,5 @@ def test_scikit_learns_own_checks_of_a_private_model(estimator, check):
 
 
 def test_no_estimator_is_left_out():
-    of_modules = {type(estimator) for estimator in MODULES}
+    of_modules = {type(estimator) for estimator in (*MODULES, *LONGER)}
     assert {type(estimator) for estimator in PRIVATE} | of_modules == {*ESTIMATORS, Sized} - {DPMACModuleClassifier}

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 import torch
-from zoo import CROSS_ENTROPY, Sample, zoo
+from zoo import CROSS_ENTROPY, Sample, fresh, zoo
 
 from contracts import assert_rows_are_alone
 from dpmac.extensions.row_independence import fault_of, trials
@@ -33,7 +33,7 @@ BY_ROW = {  # modules with parameters that no rule covers
 
 @cache
 def sample(name: str) -> Sample:
-    one = zoo()[name]
+    one = fresh(name)
     if any(isinstance(p, torch.nn.UninitializedParameter) for p in one.module.parameters()):
         one.module(*one.rows(2, 0)[:-1])  # lazy layers learn their shapes
     return one
@@ -145,7 +145,7 @@ def test_the_clipped_sum_is_opacus_s(name):
         total = {key: part.total() for key, part in zip(gradients(name).task.parameters, mine, strict=True)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = GradSampleModule(zoo()[name].module, loss_reduction="sum")
+        theirs = GradSampleModule(fresh(name).module, loss_reduction="sum")
         theirs._module.load_state_dict(one.module.state_dict())
         one.loss(theirs(*columns[:-1]), columns[-1]).sum().backward()
     samples = {key: p.grad_sample for key, p in theirs._module.named_parameters()}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
@@ -304,8 +305,15 @@ def chain(*layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
+def fresh(name: str) -> Sample:
+    """One of the zoo, to be changed as one likes."""
+    one = zoo()[name]
+    return replace(one, module=copy.deepcopy(one.module))
+
+
+@cache
 def zoo() -> dict[str, Sample]:
-    """Fresh ones, of seeded weights."""
+    """All of them, of seeded weights, made once: only to be looked at."""
     state = torch.get_rng_state()
     torch.manual_seed(7)
     try:

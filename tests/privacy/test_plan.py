@@ -196,7 +196,7 @@ def test_bad_arguments_are_named_with_value_and_fix(change, message):
         Plan.for_budget(**{**good, **change})
 
 
-@pytest.mark.parametrize("left", [1e-4, 1e-3])
+@pytest.mark.parametrize("left", [1e-4, pytest.param(1e-3, marks=pytest.mark.long)])
 def test_crumbs_of_a_budget_are_called_so(left):
     """Found in review: 788 times the noise without a word; and where the cost was nearly level, no answer at all."""
     before = (Mechanism(2.0),)

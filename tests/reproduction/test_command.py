@@ -93,6 +93,7 @@ def size_of(path):
     return struct.unpack(">II", content[16:24])
 
 
+@pytest.mark.long
 def test_both_tables_end_to_end_and_never_twice(catalogue, tmp_path, request):
     out = tmp_path / "out"
     done = run("all", "--runs", 2, "--preset", "both", "--out", out, "--data", tmp_path)

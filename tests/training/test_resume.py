@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 
 import numpy as np
 import pytest
@@ -57,6 +58,12 @@ def weights(run):
     return torch.cat([p.detach().flatten() for p in run.model.parameters()])
 
 
+@cache
+def uninterrupted(kind):
+    trainer, problem = trainer_of(kind)
+    return trainer.fit(problem.x, problem.y)
+
+
 @pytest.mark.parametrize(
     ("kind", "every", "kills"),
     [
@@ -66,8 +73,7 @@ def weights(run):
 )
 def test_a_seeded_run_that_was_killed_ends_as_if_it_had_not_been(tmp_path, kind, every, kills):
     """Whether the last checkpoint is of the last step or of the start, the same bits and the same ledger come out."""
-    trainer, problem = trainer_of(kind)
-    whole = trainer.fit(problem.x, problem.y)
+    whole = uninterrupted(kind)
     for kill in kills:
         trainer, problem = trainer_of(kind, on_step=killing_at(kill))
         with pytest.raises(Killed) as caught:
@@ -151,7 +157,7 @@ def rows(n=400):
     return x, (x[:, 0] + x[:, 1] > 0).astype(int)
 
 
-SETTINGS = {"epsilon": 4.0, "delta": 1e-4, "feature_range": (-1, 1), "epochs": 5, "batch_size": 40, "random_state": 3}
+SETTINGS = {"epsilon": 4.0, "delta": 1e-4, "feature_range": (-1, 1), "epochs": 2, "batch_size": 40, "random_state": 3}
 
 
 @pytest.mark.parametrize("kind", [DPMACClassifier, DPMACRegressor])
@@ -166,13 +172,13 @@ def test_an_estimator_that_was_interrupted_goes_on(tmp_path, kind, monkeypatch):
 
         def killed(self, training, *rest):
             original(self, training, *rest)
-            if training.done == 30:
+            if training.done == 12:
                 raise KeyboardInterrupt
 
         patch.setattr(Trainer, "_step", killed)
         with pytest.raises(KeyboardInterrupt) as caught:
             kind(**SETTINGS, **more, **kept).fit(x, y)
-    assert len(caught.value.ledger) == 30
+    assert len(caught.value.ledger) == 12
     found = kind(**SETTINGS, **more, **kept).fit(x, y)
     assert np.array_equal(found.predict(x), whole.predict(x))
     assert torch.equal(weights(found.run_), weights(whole.run_))

@@ -28,6 +28,7 @@ def taught(sizes, loss_name, rows):
     return problem
 
 
+@pytest.mark.long
 def test_full_batch_mac_reaches_back_propagations_loss():
     """The same small regression by MAC, its penalty solved well, and by torch's own back-propagation."""
     problem = taught((4, 8, 2), "squared", 60)
