@@ -189,6 +189,7 @@ def test_the_walk_would_catch_a_draw(line):
 LOOKED_AT = {
     ("methods/closed_form.py", "spread", "sum"),  # over released eigenvalues
     ("kernels/positions.py", "position_part", "bmm"),  # over positions, for each row
+    ("kernels/positions.py", "_pieces", "bmm"),  # the same, a few rows at a time
     ("modules/rules/convolution.py", "_weight_share", "bmm"),  # the same, a few rows at a time
     ("modules/rules/arithmetic.py", "reduced", "sum"),  # over what a parameter was spread over, within each row
     ("mac/zsteps/links.py", "forward", "addmm"),  # over units, per example: rows of z times the weights

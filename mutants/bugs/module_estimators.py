@@ -86,8 +86,8 @@ MUTANTS = (
         "Gradients that are made row after row run the module as it is, and a strange token raises.",
         "The rules are for taps.",
         "modules/gradients.py",
-        "one_by_one(self.task, self.whole, columns, total=True)",
-        "one_by_one(self.task, self.whole, columns)",
+        "one_by_one(exact, self.whole, columns, total=True)",
+        "one_by_one(exact, self.whole, columns)",
         (f"{TOTAL}::test_a_token_that_no_table_has_makes_its_own_row_nan_and_no_other",),
     ),
     Mutant(

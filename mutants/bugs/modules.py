@@ -109,7 +109,7 @@ MUTANTS = (
         "A module whose rows' gradients are not autograd's, because it mixes rows, is trained.",
         "The rules are tested.",
         "modules/trying.py",
-        "        _check_sums(task, gradients, more)\n",
+        "        _check_sums(exact, found, more)\n",
         "",
         (f"{REFUSED}::test_a_loss_that_mixes_rows_is_refused",),
     ),
