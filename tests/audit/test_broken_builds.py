@@ -146,6 +146,7 @@ def test_a_bias_that_no_bound_sees_is_found(monkeypatch):
     assert found.reach > 10.0
 
 
+@LONG
 def test_a_rate_that_is_written_down_smaller_than_it_was_is_found(monkeypatch):
     real = PrivateRows.sample
 

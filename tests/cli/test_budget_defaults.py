@@ -38,8 +38,11 @@ def fitted(n, regression, **given):
 
 @pytest.mark.parametrize(
     ("n", "regression", "given"),
-    [(1100, False, {}), (999, False, {"epsilon": 1.0}), (1100, True, {"epsilon": 4.0, "epochs": 3})],
-    ids=["classifier", "few rows", "regressor with epochs"],
+    [
+        pytest.param(1100, False, {}, id="classifier"),
+        pytest.param(999, False, {"epsilon": 1.0}, id="few rows", marks=pytest.mark.long),
+        pytest.param(1100, True, {"epsilon": 4.0, "epochs": 3}, id="regressor with epochs"),
+    ],
 )
 def test_it_is_what_the_estimator_does(n, regression, given):
     words = [word for name, value in given.items() for word in (f"--{name}", str(value))]

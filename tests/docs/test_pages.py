@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = {str(path.relative_to(DOCS)): path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md"))}
 LONG = {
+    "autoencoders.md",
     "choosing.md",
     "cli.md",
     "epsilon.md",
@@ -25,6 +26,8 @@ LONG = {
     "start.md",
     "hyperparameters.md",
     "from-opacus.md",
+    "tutorials/autoencoder.md",
+    "tutorials/fine-tuning.md",
     "tutorials/images.md",
     "tutorials/large.md",
     "tutorials/modules.md",

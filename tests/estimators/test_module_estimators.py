@@ -185,6 +185,7 @@ def test_a_start_that_private_rows_have_shaped_needs_its_ledger_whatever_it_is_c
     DPMACModuleClassifier(as_public(first.module_, "rows of other people"), **QUICK).fit(x, y)
 
 
+@pytest.mark.long
 def test_it_learns_and_a_rule_gives_what_was_not_given():
     x, y = rows(4, 600)
     model = DPMACModuleClassifier(Small, epsilon=8.0, classes=[0, 1], random_state=0).fit(x, y)

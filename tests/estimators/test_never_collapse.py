@@ -123,7 +123,7 @@ def long(*arguments, xfail=None):
 
 NOTHING = [
     Case(300, 0.5),
-    Case(300, None),
+    long(Case(300, None)),
     long(Case(300, 0.5, "array", 4)),
     long(Case(300, 0.5, "array", 60)),
     long(Case(300, 0.5, "array", 60, ())),

@@ -19,7 +19,7 @@ from dpmac.privacy import JointClip, Ledger, Normalise, OuterPart, PrivateRows, 
 from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 
-ROWS = 9
+ROWS = 6
 NAMES = list(zoo())
 BY_ROW = {  # modules with parameters that no rule covers
     "transformer": {"positions.weight"},
