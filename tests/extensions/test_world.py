@@ -232,3 +232,10 @@ def test_all_that_rows_can_bring_is_taken(tmp_path):
     for size in (1, 3):
         answers = values(together_run(size, _with_lies, {}, str(tmp_path / f"ledger{size}"), 0.02))
         torch.testing.assert_close(torch.tensor(answers[0]), torch.full((2,), 20 * size / 2**0.5), atol=0.3, rtol=0)
+
+
+def test_one_process_is_a_world_that_it_leads_and_that_releases_nothing_for_others():
+    assert (SINGLE_PROCESS.rank, SINGLE_PROCESS.size, SINGLE_PROCESS.leads) == (0, 1, True)
+    assert SINGLE_PROCESS.everyone("said") == ["said"]
+    with pytest.raises(RuntimeError, match="one process releases by itself"):
+        SINGLE_PROCESS.released(None, SystemNoise(), Ledger())
