@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from dpmac import DPMACPCA, ArgumentError, DPMACAutoencoder, DPMACClassifier, Machine
 from dpmac.estimators import ESTIMATORS
-from dpmac.estimators.arguments import Arguments, TrainingArguments
+from dpmac.estimators.arguments import Arguments, TrainingArguments, estimator
 
 FIRST = {
     "DPMACClassifier": "hidden_layer_sizes",
@@ -108,3 +108,20 @@ def test_a_class_of_ones_own_may_have_other_arguments():
     assert clone(Own(depth=3)).get_params() == {"depth": 3, "epsilon": 1.0}
     assert Own(depth=3).hidden_layer_sizes == (8, 8, 8)
     assert DPMACAutoencoder(2, hidden_layer_sizes=(4,)).hidden_layer_sizes == (4,)
+
+
+def test_an_estimator_is_a_class_whose_objects_are_themselves_and_take_the_old_names():
+    """Scikit-learn keeps estimators in sets, and two of the same arguments may be fitted to other rows."""
+
+    @estimator
+    class Own(Arguments):
+        """Its own."""
+
+        width: int = 3
+
+    one, other = Own(width=2), Own(width=2)
+    assert one.width == other.width == 2
+    assert len({one, other}) == 2
+    assert one != other
+    with pytest.warns(DeprecationWarning, match="machine"):
+        assert Own(threads=5).machine.threads == 5

@@ -39,7 +39,8 @@ def texts(seed=0, n=N, length=5):
     draw = np.random.RandomState(seed)
     tokens = draw.randint(4, 20, (n, length))
     tokens[::2, 1] = 3
-    return {"input_ids": tokens, "mask": np.ones((n, length), dtype=bool)}, (tokens == 3).any(axis=1).astype(int)
+    x = {"mask": np.ones((n, length), dtype=bool), "input_ids": tokens}  # not in the order in which the module has them
+    return x, (tokens == 3).any(axis=1).astype(int)
 
 
 def weights(model):
@@ -331,7 +332,7 @@ def test_rows_to_predict_are_of_the_kind_that_was_fitted(monkeypatch):
     x, y = texts(7)
     model = DPMACModuleClassifier(Words, **{**PLAIN, "epochs": 1}).fit(x, y)
     for other, said in (
-        ({"input_ids": x["input_ids"]}, "fitted on input_ids, mask"),
+        ({"input_ids": x["input_ids"]}, "fitted on mask, input_ids"),
         ({**x, "mask": x["mask"][:, :3]}, "mask='rows of shape"),
         ({**x, "input_ids": x["input_ids"] + 0.5}, "fitted on int64"),
         ({**x, "input_ids": x["input_ids"] + 9}, "the module's embedding has 20 tokens"),

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions.entries import to_dict
-from dpmac.extensions.ledger_file import LINE_BYTES
 from dpmac.extensions.rollback_guard import guard_file_of
 from dpmac.privacy import Entry, Ledger, Mechanism, epsilon_of
 from processes import together_run, values
@@ -259,16 +258,3 @@ def test_what_a_crash_leaves_before_the_header_is_begun_anew(tmp_path):
     (tmp_path / "ledger.jsonl").touch()
     Ledger.at(tmp_path / "ledger.jsonl").append(STEP)
     assert len(Ledger.load(tmp_path / "ledger.jsonl")) == 1
-
-
-def test_a_line_has_a_megabyte_at_most(tmp_path):
-    """No release writes a longer one: it is damage, and is not parsed."""
-    path = filled(tmp_path / "ledger").path
-    first, second, *rest = path.read_text(encoding="utf-8").splitlines()
-    full = second.ljust(2**20)
-    assert len(full) == LINE_BYTES
-    path.write_text("\n".join([first, full, *rest, ""]), encoding="utf-8")
-    assert len(Ledger.load(path)) == 4
-    path.write_text("\n".join([first, full + " ", *rest, ""]), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"line 2: damaged \(1,048,577 bytes"):
-        Ledger.load(path)

@@ -89,3 +89,17 @@ def test_a_ledger_that_was_cut_is_noticed_where_nothing_else_knows_of_it(tmp_pat
             continue
         with pytest.raises(ValueError, match="was cut: its header counts 4 releases"):
             Ledger.read(elsewhere)
+
+
+def test_a_line_has_a_megabyte_at_most(tmp_path):
+    """No release writes a longer one: it is damage, and is not parsed."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.append(Entry("test", 1.0, 0.5))
+    header, line = ledger.path.read_text(encoding="utf-8").splitlines()
+    full = line.ljust(2**20)
+    assert len(full) == chain.LINE_BYTES
+    ledger.path.write_text(f"{header}\n{full}\n", encoding="utf-8")
+    assert len(Ledger.read(ledger.path)) == 1
+    ledger.path.write_text(f"{header}\n{full} \n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 2: damaged \(1,048,577 bytes"):
+        Ledger.read(ledger.path)

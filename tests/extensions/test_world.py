@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.processes import described
 from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.privacy import (
     DensePart,
@@ -20,6 +21,7 @@ from dpmac.privacy import (
     Query,
     release,
 )
+from dpmac.privacy.gaussian_release import ReleaseRequest
 from dpmac.randomness import SeededNoise, SystemNoise
 from processes import together_run, values
 
@@ -232,3 +234,24 @@ def test_all_that_rows_can_bring_is_taken(tmp_path):
     for size in (1, 3):
         answers = values(together_run(size, _with_lies, {}, str(tmp_path / f"ledger{size}"), 0.02))
         torch.testing.assert_close(torch.tensor(answers[0]), torch.full((2,), 20 * size / 2**0.5), atol=0.3, rtol=0)
+
+
+def test_one_process_is_a_world_that_it_leads_and_that_releases_nothing_for_others():
+    assert (SINGLE_PROCESS.rank, SINGLE_PROCESS.size, SINGLE_PROCESS.leads) == (0, 1, True)
+    assert SINGLE_PROCESS.everyone("said") == ["said"]
+    with pytest.raises(RuntimeError, match="one process releases by itself"):
+        SINGLE_PROCESS.released(None, SystemNoise(), Ledger())
+
+
+def test_processes_tell_each_other_of_shapes_that_make_the_same_grid():
+    """Sums of as many numbers would be added up, each in another place."""
+
+    def told(partition):
+        batch = PrivateRows(torch.zeros(9, 1)).everything()
+        asked = Query("sum", (partition,), lambda x: [])
+        return described(ReleaseRequest.of(batch, asked, 1.0, SystemNoise(), 1.0, None))
+
+    first = told(Partition("s", (2, 2), 1.0))
+    assert first == told(Partition("s", (2, 2), 1.0))
+    for other in (Partition("s", (4, 1), 1.0), Partition("s", (2, 2), 1.0, symmetric=True)):
+        assert [name for name, said in told(other).items() if said != first[name]] == ["the release's shapes"]

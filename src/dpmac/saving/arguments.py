@@ -77,7 +77,6 @@ def arguments_from(kind: type[OnRows], raw: Mapping[str, Any], ledger: Ledger, o
             case _:
                 found[name] = unpacked(value, named)
     machine = {name: found.pop(name) for name in OF_MACHINE if name in found}
-    found["machine"] = None
     if machine:
         found["machine"] = Machine(**machine)
     return found
