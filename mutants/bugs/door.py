@@ -174,15 +174,6 @@ MUTANTS = (
         (f"{RECORDING}::test_memory_that_moved_is_recorded_anew",),
     ),
     Mutant(
-        "raw-norms-checked",
-        "The release checks the parts as the query gave them, and sums others that are made of these.",
-        "They are the same numbers, but for the weights. Found in review.",
-        "privacy/gaussian_release.py",
-        "_keep_promise(parts, scales, spots_per_place)\n",
-        "_keep_promise(raw, scales, spots_per_place)\n",
-        ("tests/privacy/test_reviewed.py::test_the_release_measures_whatever_a_part_says_of_its_lengths",),
-    ),
-    Mutant(
         "attached-methods-believed",
         "What somebody attached to a part, a method or a measured length, is used as if it were the part's own.",
         "The type is right, and that is what is checked. Found by a reader.",

@@ -153,16 +153,6 @@ MUTANTS = (
         (f"{PARTS}::test_a_factor_of_zero_gives_exactly_zero_even_for_a_share_that_is_not_finite",),
     ),
     Mutant(
-        "lengths-carried-over",
-        "A part that is scaled keeps the lengths of the one it is made of: the release trusts what others measured.",
-        "Measuring once is enough. Found in review.",
-        "kernels/outer.py",
-        "more = factors.double()\n        return OuterPart(",
-        "more = factors.double()\n        made = OuterPart(",
-        ("tests/privacy/test_reviewed.py::test_the_release_measures_whatever_a_part_says_of_its_lengths",),
-        also=(("* more)\n", "* more)\n        made.__dict__.update(_lengths=self._lengths)\n        return made\n"),),
-    ),
-    Mutant(
         "single-sums-beside-double-ones",
         "Single parts beside double ones are summed in single precision, whose rounding the double norms do not carry.",
         "Every part knows its own precision.",
