@@ -119,6 +119,8 @@ def test_an_estimator_is_a_class_whose_objects_are_themselves_and_take_the_old_n
 
         width: int = 3
 
+    assert Own.__doc__.startswith("Its own.")
+    assert "epsilon : the budget" in Own.__doc__
     one, other = Own(width=2), Own(width=2)
     assert one.width == other.width == 2
     assert len({one, other}) == 2

@@ -16,7 +16,7 @@ from dpmac.privacy import Ledger, PrivateRows
 from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 from dpmac.tables import Category, Files, Number, Schema
-from dpmac.tables.estimate import BINS, EDGES, NOWHERE, WIDTHS, PrivateRanges, _without_first, occupied
+from dpmac.tables.estimate import BINS, EDGES, NOWHERE, WIDTHS, PrivateRanges, _noise_for, _without_first, occupied
 from dpmac.tables.files import csv_text
 
 TABLE = {"age": [30.0, 40.0] * 50, "who": [f"p{row % 50}" for row in range(100)]}
@@ -176,3 +176,8 @@ def test_every_numeric_column_is_read_with_its_own_cells():
         (5, 6.3),
     ]
     assert schema.columns["d"] == Category(["x", "y"], missing=True)
+
+
+def test_an_infinite_epsilon_buys_counts_without_noise():
+    """The function itself is asked: what it has said before is kept."""
+    assert _noise_for.__wrapped__(math.inf, 1e-5) == 0.0
