@@ -192,9 +192,7 @@ def _interrupts_between_steps(may_stop: Callable[[], bool]) -> Iterator[None]:
     try:
         yield
     finally:
-        if sys.exc_info()[0] is KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        else:
+        if sys.exc_info()[0] is not KeyboardInterrupt:  # else the ending goes on undisturbed
             signal.signal(signal.SIGINT, before)
 
 
