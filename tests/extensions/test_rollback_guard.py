@@ -104,3 +104,12 @@ def test_copies_to_look_at_and_links_have_none_of_their_own(path, tmp_path):
     seen = {p.name for p in tmp_path.iterdir() if p.name.endswith(".seen")}
     assert seen == {"hospital.ledger.seen"}
     assert len(Ledger.load(path)) == 3
+
+
+def test_what_a_killed_process_left_of_a_guard_is_removed_with_the_next_one(path):
+    from dpmac.files import part_of
+
+    guard_file_of(path).unlink()
+    part_of(guard_file_of(path)).write_bytes(b"{")
+    Ledger.load(path).append(ONE)
+    assert sorted(found.name for found in path.parent.iterdir()) == ["hospital.ledger", "hospital.ledger.seen"]

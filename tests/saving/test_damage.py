@@ -224,6 +224,13 @@ def test_a_forged_manifest_gives_a_model_or_a_named_error(name, data, originals,
     loads_or_names_a_file(folder)
 
 
+def test_a_manifest_that_claims_a_feature_map_of_the_users_own_is_refused(originals, tmp_path):
+    folder = shutil.copytree(originals["table"], tmp_path / "run")
+    manifest = json.loads((folder / "dpmac.json").read_text())
+    (folder / "dpmac.json").write_bytes(sealed(replaced(manifest, ("arguments", "feature_map"), True)))
+    assert "the model has none" in refused(folder, "dpmac.json")
+
+
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 def test_a_forged_file_gives_a_model_or_a_named_error(name, data, originals, tmp_path_factory):

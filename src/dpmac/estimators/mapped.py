@@ -42,10 +42,11 @@ class Mapped(FeatureMapArguments, OnRows):
 
 
 def own_part(estimator: Mapped, whole: FeatureMap) -> FeatureMap:
-    """The user's own feature map in the one that a fit made of it."""
+    """The user's own feature map in the one that a fit made of it; ValueError if there is none in it."""
     if estimator.schema is None and estimator.feature_range is None:
         return whole
-    assert isinstance(whole, Chain)
+    if not isinstance(whole, Chain):
+        raise ValueError("the arguments have a feature map of the user's own, and the model has none")
     last = whole.feature_maps[1]
     assert isinstance(last, FeatureMap)
     return last

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmac.checks import ArgumentError
-from dpmac.files import opened_in_place, whole_file
+from dpmac.files import opened_in_place, parts_of, whole_file
 from dpmac.limits import parsed, read_bytes
 
 _DIGITS = 12
@@ -40,8 +40,11 @@ def note(ledger: Path, heads: Sequence[str]) -> None:
         if os.fstat(handle.fileno()).st_size == len(text):
             handle.write(text)
             return
-    with suppress(OSError), whole_file(place, "wb") as handle:
-        handle.write(text)
+    with suppress(OSError):
+        for left in parts_of(place):  # by a process that was killed here; if it lives, its guard lags behind
+            left.unlink(missing_ok=True)
+        with whole_file(place, "wb") as handle:
+            handle.write(text)
 
 
 def check(ledger: Path, heads: Sequence[str], seen: dict[str, Any] | None) -> None:
