@@ -55,7 +55,7 @@ LAYERS_OF_PACKAGES = [
     {"extensions", "bounds"},
     {"nets"},
     {"mac", "analytic", "tables"},
-    {"methods", "modules"},
+    {"methods", "modules", "priors"},
     {"training"},
     {"estimators", "audit", "data"},
     {"saving", "report"},

@@ -84,7 +84,7 @@ def test_what_was_asked_for_reaches_the_trainer(handed):
     ledger.append(Entry("mean", 8.0, 1.0))
     asked = {"learning_rate": 0.25, "z_step": zstep, "bound": JointClip(0.5), "machine": Machine(micro_batch_size=7)}
     with pytest.raises(Stop):
-        model(ledger=ledger, activation="tanh", **asked).fit(X, evaluate=evaluate, notes=("a note",))
+        model(ledger=ledger, activation="tanh", **asked).fit(X, evaluate=lambda _: evaluate, notes=("a note",))
     (seen,) = handed
     assert (seen["zstep"], seen["bound"], seen["evaluate"]) == (zstep, JointClip(0.5), evaluate)
     assert (seen["micro_batch"], seen["notes"][0], tuple(seen["network"].sizes)) == (7, "a note", (3, 4, 1))

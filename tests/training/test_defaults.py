@@ -18,6 +18,7 @@ from dpmac.training.defaults import (
     defaults_for,
     safe_delta,
     schedule_for,
+    whitens,
 )
 
 SIZES = st.integers(1, 9).flatmap(lambda digits: st.integers(10 ** (digits - 1), 10**digits)).map(lambda n: max(n, 2))
@@ -30,8 +31,8 @@ def plan_of(n, sigma):
 
 
 def test_the_rule_asks_for_public_numbers_alone():
-    assert list(inspect.signature(schedule_for).parameters) == ["n"]
-    assert list(inspect.signature(defaults_for).parameters) == ["plan", "regression", "hidden"]
+    assert list(inspect.signature(schedule_for).parameters) == ["n", "whitened"]
+    assert list(inspect.signature(defaults_for).parameters) == ["plan", "regression", "hidden", "drawn"]
     assert list(inspect.signature(safe_delta).parameters) == ["n"]
 
 
@@ -50,13 +51,16 @@ def test_steps_and_batches_are_within_sense_and_grow_with_the_rows(n, other):
     assert few.batch_size <= many.batch_size
 
 
-@given(SIZES, NOISES, NOISES, st.booleans(), st.sampled_from([None, (), (8,)]))
-@example(2, 0.3, 1e4, True, None)
-@example(300, 30.0, 40.0, False, None)
-def test_the_less_noise_the_more_is_dared(n, sigma, other, regression, hidden):
+@given(SIZES, NOISES, NOISES, st.booleans(), st.sampled_from([None, (), (8,)]), st.booleans())
+@example(2, 0.3, 1e4, True, None, False)
+@example(300, 30.0, 40.0, False, None, False)
+@example(50_000, 0.3, 40.0, False, None, True)
+def test_the_less_noise_the_more_is_dared(n, sigma, other, regression, hidden, drawn):
     """Network, rate and threshold grow with what can be heard, and stay within sense at both ends."""
     quiet, loud = sorted((sigma, other))
-    much, little = (defaults_for(plan_of(n, s), regression=regression, hidden=hidden) for s in (quiet, loud))
+    much, little = (
+        defaults_for(plan_of(n, s), regression=regression, hidden=hidden, drawn=drawn) for s in (quiet, loud)
+    )
     assert sum(little.hidden) <= sum(much.hidden)
     for found in (much, little):
         assert 0 < found.learning_rate <= 0.05
@@ -66,6 +70,36 @@ def test_the_less_noise_the_more_is_dared(n, sigma, other, regression, hidden):
     if bool(little.hidden) == bool(much.hidden):
         assert little.learning_rate <= much.learning_rate
         assert little.threshold <= much.threshold
+
+
+def test_tables_are_whitened_from_so_many_rows_on():
+    for n, regression, wanted in (
+        (9_999, False, None),
+        (10_000, False, 0.25),
+        (29_999, True, None),
+        (30_000, True, 0.25),
+    ):
+        found = defaults_for(plan_of(n, 1.0), regression=regression, drawn=True)
+        assert found.whitening == wanted
+        assert whitens(n, regression=regression) == (wanted is not None)
+        assert defaults_for(plan_of(n, 1.0), regression=regression).whitening is None
+        assert defaults_for(plan_of(n, 1.0), regression=regression).bins == 12
+
+
+def test_hidden_units_stand_beside_a_linear_model_where_nobody_chose_them():
+    plan = plan_of(50_000, 1.0)
+    assert defaults_for(plan, regression=False, drawn=True).wide
+    assert defaults_for(plan, regression=False, drawn=True).bins == 24
+    for found in (
+        defaults_for(plan, regression=False, drawn=True, hidden=(8,)),
+        defaults_for(plan, regression=True, drawn=True),
+        defaults_for(plan_of(200_000, 1.0), regression=False, drawn=True),
+        defaults_for(plan_of(50_000, 1e4), regression=False, drawn=True),
+        defaults_for(plan, regression=False),
+    ):
+        assert not found.wide
+    large = defaults_for(plan_of(200_000, 1.0), regression=False, drawn=True)
+    assert (large.bins, large.whitening, large.hidden) == (48, 0.5, (64,))
 
 
 def test_clarity_is_the_threshold_over_the_noise_on_the_average():

@@ -7,7 +7,7 @@ A new estimator is one file: a class on :class:`PrivateEstimator` that turns its
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from dpmac.extensions.provenance import check_origin, origin_of
 from dpmac.mac import Z_STEPS, Averaged, FixedPrediction, OptimizerStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.modules.task import device_of
-from dpmac.nets import Activation, DenseNetwork, Network
+from dpmac.nets import Activation, DenseNetwork, Network, WideNetwork
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Origin, Plan, PrivateRows, Unbounded
 from dpmac.privacy.gaussian_release import MAX_ROWS
@@ -46,6 +46,7 @@ from dpmac.training.trainer import Evaluate
 __all__ = ["Array", "PrivateEstimator"]
 
 _BLOCK = 8192  # rows that are predicted at a time
+EvaluateBehind = Callable[[FeatureMap | None], Evaluate]
 
 
 class TrainedEstimator(GradientArguments, Resumable):
@@ -63,13 +64,13 @@ class TrainedEstimator(GradientArguments, Resumable):
         loss: Any,
         *,
         after: tuple[Mechanism, ...] = (),
-        evaluate: Evaluate | None = None,
+        evaluate: EvaluateBehind | None = None,
         notes: tuple[str, ...] = (),
     ) -> tuple[PrivateRows, NoiseSource]:
         """Fit on raw rows and targets (rows, outputs), None for the inputs; sets ``run_`` and what is read off it.
 
         ``after`` is what the estimator will release when the training is done, from the same budget; it is handed the
-        table and the source for that.
+        table and the source for that. ``evaluate`` makes a metric on public rows of the feature map.
         """
         ledger, machine = books(self._world, self.ledger), self._machine
         ledger.check_unit(given.unit)
@@ -81,10 +82,13 @@ class TrainedEstimator(GradientArguments, Resumable):
         if checkpoints is not None:
             found = self._world.everywhere(partial(checkpoints.before, ledger))  # as it was when this run began
             others = ledger.of_others(checkpoints.run)  # what others released since counts against a total as well
-        own = self._plan(given.n, schedule_for(given.n), after, others)
+        own = self._plan(given.n, self._schedule(given.n), after, others)
         defaults = self._defaults(own)
         plan = replace(own, before=found.mechanisms())
-        feature_map = self._map_of(given)
+        feature_map = self._map_of(given, defaults)
+        metric: Evaluate | None = None
+        if evaluate is not None:
+            metric = evaluate(feature_map)
         check_origin(found, plan.delta, schema=feature_map)
         before = stage_before(given.few, found, own.mechanisms(), plan.delta, self._world.leads)
         bound = self._bound(defaults)
@@ -120,7 +124,7 @@ class TrainedEstimator(GradientArguments, Resumable):
                 feature_map=feature_map,
                 input_names=self._input_names,
                 micro_batch=machine.micro_batch_size,
-                evaluate=evaluate,
+                evaluate=metric,
                 on_step=on_step,
                 notes=(*notes, *before.notes),
             )
@@ -137,7 +141,7 @@ class TrainedEstimator(GradientArguments, Resumable):
 
     # --- what is trained ----------------------------------------------------------------------------------------------
 
-    def _map_of(self, given: Given) -> FeatureMap | None:
+    def _map_of(self, given: Given, defaults: Defaults) -> FeatureMap | None:
         """The public map from rows to inputs."""
         raise NotImplementedError
 
@@ -159,6 +163,9 @@ class TrainedEstimator(GradientArguments, Resumable):
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs for raw rows, in double precision."""
         raise NotImplementedError
+
+    def _schedule(self, n: int) -> Schedule:
+        return schedule_for(n)
 
     def _zstep(self) -> ZStep:
         return FixedPrediction()
@@ -206,7 +213,7 @@ class PrivateEstimator(TrainingArguments, TrainedEstimator):
 
     network_: Network
 
-    def _map_of(self, given: Given) -> FeatureMap | None:
+    def _map_of(self, given: Given, defaults: Defaults) -> FeatureMap | None:  # noqa: ARG002
         return self._feature_map(given.x.shape[1])
 
     def _start(
@@ -257,6 +264,9 @@ class PrivateEstimator(TrainingArguments, TrainedEstimator):
             act = defaults.activation
         if not isinstance(act, str | Activation):
             raise ArgumentError("activation", act, "give the name of one, or an Activation")
+        if defaults.wide and act == "relu":
+            (units,) = defaults.hidden
+            return WideNetwork(inputs, units, outputs, source=source)
         return DenseNetwork([inputs, *defaults.hidden, outputs], act, source=source)
 
     def _outputs(self, X: Any) -> Tensor:

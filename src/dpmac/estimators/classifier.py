@@ -10,22 +10,21 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError
 from dpmac.estimators.arguments import estimator
-from dpmac.estimators.base import PrivateEstimator
+from dpmac.estimators.base import EvaluateBehind, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.labelled import Labelled
 from dpmac.estimators.labels import (
     CLASSES_NOTE,
     LabelsInFiles,
-    accuracy_on,
     looked_over,
 )
 from dpmac.estimators.mapped import Mapped
+from dpmac.estimators.metrics import accuracy_on
 from dpmac.methods import Calibration
 from dpmac.privacy import Mechanism, PrivateRows
 from dpmac.randomness import NoiseSource
 from dpmac.tables.stored import MEMORY
 from dpmac.training.post_training import PostTraining
-from dpmac.training.trainer import Evaluate
 
 
 @estimator
@@ -93,10 +92,10 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
         if self.loss not in ("softmax", "sigmoid"):
             raise ArgumentError("loss", self.loss, "choose 'softmax' or 'sigmoid'")
         loss, weights = self._weighed(classes, several)
-        evaluate: Evaluate | None = None
+        evaluate: EvaluateBehind | None = None
         if public_validation is not None:
             rows, right = public_validation
-            evaluate = accuracy_on(self._inputs(rows), np.asarray(right), classes, several, self._target_column())
+            evaluate = accuracy_on(self._raw(rows), np.asarray(right), classes, several, self._target_column())
         notes: tuple[str, ...] = ()
         if not several and self._known_classes() is None:
             notes = (CLASSES_NOTE,)

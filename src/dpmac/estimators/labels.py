@@ -17,10 +17,8 @@ from torch import Tensor
 
 from dpmac.cells import flat
 from dpmac.checks import ArgumentError, check_utf8, number
-from dpmac.nets import Network
 from dpmac.tables import Category
 from dpmac.tables.coding import cells_of, distinct
-from dpmac.tables.kinds import ColumnKind
 from dpmac.tables.texts import check_length
 
 Array = np.ndarray[Any, Any]
@@ -248,48 +246,3 @@ def _weights(name: str, given: Any, classes: list[Any], fix: str) -> tuple[float
     within = "a weight is a number from 1e-6 to 1e6: only their ratios matter to the objective"
     weights = (given.get(one, 1.0) for one in classes)
     return tuple(number(name, weight, within, low=1e-6, high=1e6) for weight in weights)
-
-
-def accuracy_on(
-    inputs: Tensor, labels: Array, classes: Array, several: bool, column: ColumnKind | None = None
-) -> Callable[[Network], Mapping[str, float]]:
-    """How often a network is right on *public* rows: of several labels a row, about all of them.
-
-    Labels are compared as a category's values are (the text "1" is the class 1), those of the schema's ``column`` where
-    there is one. One that is no class is an error.
-    """
-    if len(labels) != len(inputs):
-        raise ArgumentError("public_validation", f"{len(labels)} labels", f"there are {len(inputs)} rows")
-    if several and labels.shape != (len(inputs), len(classes)):
-        raise ArgumentError("public_validation", f"shape {labels.shape}", f"y has {len(classes)} labels a row")
-    known = None
-    if not several:
-        known = _coded(labels, classes, column)
-
-    def accuracy(network: Network) -> Mapping[str, float]:
-        with torch.no_grad():
-            u = network(inputs.to(network.device)).cpu()
-        if known is None:
-            right = ((u > 0).numpy() == labels).all(axis=1)
-        else:
-            right = u.argmax(dim=1).numpy() == known
-        return {"validation_accuracy": float(np.mean(right))}
-
-    return accuracy
-
-
-def _coded(labels: Array, classes: Array, column: ColumnKind | None) -> Array:
-    """The place of every public label among the classes; both are values of the ``column``, if it has all classes."""
-    name, values = "public_validation", Category(classes)
-    if labels.ndim != 1:
-        raise ArgumentError(name, f"shape {labels.shape}", "give one label for each row")
-    if column is not None and column.classes is not None:
-        listed = Category(column.classes)
-        if listed.other not in listed.coded(name, classes):
-            values = listed
-    codes, known = values.coded(name, labels), values.coded(name, classes)
-    strange = np.flatnonzero(~np.isin(codes, known))
-    if len(strange):
-        raise ArgumentError(name, labels[strange[0]], f"this label is not among classes={classes.tolist()}")
-    found: Array = np.argsort(known)[np.searchsorted(np.sort(known), codes)]
-    return found

@@ -1,13 +1,19 @@
-"""A public feature map of the user's own between the encoded rows and the network."""
+"""Between the encoded rows and the network: a public feature map of the user's own, and whitening by a prior."""
 
 from __future__ import annotations
+
+from typing import Any, Literal
 
 from torch import nn
 
 from dpmac.checks import ArgumentError
 from dpmac.estimators.arguments import Arguments, estimator
-from dpmac.estimators.rows import OnRows
-from dpmac.nets.feature_maps import Chain, FeatureMap
+from dpmac.estimators.base import PrivateEstimator
+from dpmac.estimators.given import Given
+from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
+from dpmac.planning.plan import Plan
+from dpmac.priors import Prior, SchemaPrior, WhiteningOptions, whitened
+from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for, whitens
 
 
 @estimator
@@ -18,20 +24,26 @@ class FeatureMapArguments(Arguments):
     ----------
     feature_map : a public :class:`dpmac.nets.feature_maps.FeatureMap` that rows pass behind ``feature_range`` or the
         schema's encoding, such as :class:`dpmac.modules.FrozenModule`, an encoder that was trained on public data.
+    prior : what is known before any row is seen, used to whiten the inputs (:mod:`dpmac.priors`); it costs no privacy,
+        and the statement names it. "auto" draws rows from the schema alone where that was found to help; without a
+        schema, or with ranges that were estimated from rows, there is none. None never whitens; a
+        :class:`dpmac.priors.Prior` always does.
     """
 
     feature_map: FeatureMap | None = None
+    prior: Prior | Literal["auto"] | None = "auto"
 
 
-class Mapped(FeatureMapArguments, OnRows):
+class Mapped(FeatureMapArguments, PrivateEstimator):
     """An estimator whose rows pass a feature map of the user's own, behind the one that their range or schema gives."""
 
-    def _feature_map(self, width: int) -> FeatureMap | None:
-        first = super()._feature_map(width)
+    def _feature_map(self, width: int, bins: int | None = None) -> FeatureMap | None:
+        self._prior()  # what it is not is said before anything else
+        first = super()._feature_map(width, bins)
         if self.feature_map is None:
             return first
         if not isinstance(self.feature_map, FeatureMap):
-            given = self.feature_map
+            given: Any = self.feature_map
             if isinstance(given, nn.Module):
                 given = type(given).__name__
             fix = "give a dpmac.nets.feature_maps.FeatureMap, such as dpmac.modules.FrozenModule(encoder, ...), or None"
@@ -40,9 +52,51 @@ class Mapped(FeatureMapArguments, OnRows):
             return self.feature_map
         return Chain((first, self.feature_map))
 
+    @property
+    def _drawn(self) -> bool:
+        """Whether rows can be drawn from the schema."""
+        return self.prior == "auto" and self._prior() is not None
+
+    def _schedule(self, n: int) -> Schedule:
+        return schedule_for(n, whitened=self._drawn and not self._regression and whitens(n, regression=False))
+
+    def _defaults(self, own: Plan) -> Defaults:
+        return defaults_for(own, regression=self._regression, hidden=self._hidden(), drawn=self._drawn)
+
+    def _map_of(self, given: Given, defaults: Defaults) -> FeatureMap | None:
+        whole = self._feature_map(given.x.shape[1], defaults.bins)
+        prior = self._prior()
+        if whole is None or prior is None:
+            return whole
+        options = WhiteningOptions()
+        if self.prior == "auto":
+            if defaults.whitening is None:
+                return whole
+            options = WhiteningOptions(power=defaults.whitening)
+        chain = whitened(whole, prior, options)
+        last = chain.feature_maps[-1]
+        assert isinstance(last, Whitening)
+        self._world.spread([last.centre, last.matrix])  # the leader's, to the last bit
+        return chain
+
+    def _prior(self) -> Prior | None:
+        """The prior that was given, or the one that is drawn from the schema; None if there is none."""
+        if self.prior is None or isinstance(self.prior, Prior):
+            return self.prior
+        if not isinstance(self.prior, str) or self.prior != "auto":
+            raise ArgumentError("prior", self.prior, "give a dpmac.priors.Prior, 'auto', or None")
+        encoder = self._encoder()
+        if encoder is None or self.feature_map is not None or encoder.schema.origin.runs:
+            return None
+        return SchemaPrior(encoder.schema)
+
 
 def own_part(estimator: Mapped, whole: FeatureMap) -> FeatureMap:
     """The user's own feature map in the one that a fit made of it; ValueError if there is none in it."""
+    if isinstance(whole, Chain) and isinstance(whole.feature_maps[-1], Whitening):
+        inner = whole.feature_maps[0]
+        assert isinstance(inner, FeatureMap)
+        whole = inner
     if estimator.schema is None and estimator.feature_range is None:
         return whole
     if not isinstance(whole, Chain):

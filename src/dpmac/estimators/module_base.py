@@ -132,7 +132,7 @@ class ModuleEstimator(ModuleArguments, TrainedEstimator):
         store = DatasetStore(read.source, read.kinds, targets.shape[1], beside, encode)
         return self._enough(Stored(store, store.few()), X, groups, ids)
 
-    def _map_of(self, given: Given) -> None:  # noqa: ARG002
+    def _map_of(self, given: Given, defaults: Defaults) -> None:  # noqa: ARG002
         return None
 
     def _defaults(self, own: Plan) -> Defaults:

@@ -52,13 +52,16 @@ class OnRows(Budgeted):
 
         return dpmac.save(self, folder, extra=extra)
 
-    def _encoder(self) -> TableEncoder | None:
+    def _encoder(self, bins: int | None = None) -> TableEncoder | None:
+        """The table's encoder, with ``bins`` pieces of a numeric code; codes do not depend on them, inputs do."""
         if self.schema is None:
             return None
         if self.feature_range is not None:
             fix = "the schema has the ranges: leave feature_range out"
             raise ArgumentError("feature_range", self.feature_range, fix)
-        return TableEncoder(self.schema, self._bins)
+        if bins is None:
+            bins = self._bins
+        return TableEncoder(self.schema, bins)
 
     def _target_column(self) -> ColumnKind | None:
         """What the schema says of its target; None without a schema or a target."""
@@ -235,17 +238,9 @@ class OnRows(Budgeted):
             X = files
         return encoder.codes(X)
 
-    def _inputs(self, X: Any) -> Tensor:
-        """The network's inputs for rows, for a metric on public ones."""
-        rows = self._raw(X)
-        feature_map = self._feature_map(rows.shape[1])
-        if feature_map is not None:
-            rows = feature_map(rows).float()
-        return rows
-
-    def _feature_map(self, width: int) -> FeatureMap | None:
+    def _feature_map(self, width: int, bins: int | None = None) -> FeatureMap | None:
         if self.schema is not None:
-            return self._encoder()
+            return self._encoder(bins)
         if self.feature_range is None:
             return None
         fix = "give public, finite bounds with low < high"

@@ -11,7 +11,7 @@ from dpmac.nets.losses import (
     SquaredError,
     loss,
 )
-from dpmac.nets.network import DenseNetwork, Network, Stage
+from dpmac.nets.network import DenseNetwork, Network, Stage, WideNetwork
 from dpmac.nets.weighting import WeightedClasses
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Unflatten",
     "WeightLayer",
     "WeightedClasses",
+    "WideNetwork",
     "activation",
     "loss",
 ]

@@ -21,7 +21,7 @@ from dpmac.extensions.provenance import PUBLIC, Origin, Shaped, origin_of
 from dpmac.limits import NUMBERS, STACK
 from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
-from dpmac.nets.layers import LAYERS, Dense, Layer, Shape, WeightLayer
+from dpmac.nets.layers import LAYERS, Beside, Dense, Layer, ReLUBeyond, Shape, WeightLayer
 from dpmac.randomness import NoiseSource
 
 FORMAT = "dpmac-network-2"
@@ -152,9 +152,7 @@ class Network(Shaped):
     def plain(self) -> nn.Sequential:
         """A copy as a bare ``nn.Sequential`` that needs nothing of this package."""
         modules = [item.plain() if isinstance(item, Layer) else item.module() for item in self._stack]
-        module = nn.Sequential(*modules).to(self.weight_layers[0].weight)
-        module.load_state_dict(self.state_dict())
-        return module
+        return nn.Sequential(*modules).to(self.weight_layers[0].weight)
 
     def save(self, path: str | Path) -> None:
         """Write weights and architecture to one safetensors file; activations go by their names."""
@@ -217,6 +215,14 @@ class DenseNetwork(Network):
         for name, d_in, d_out in zip(names, whole[1:-1], whole[2:], strict=True):
             stack += [name, Dense(d_in, d_out)]
         super().__init__(stack, input_shape=whole[:1], source=source)
+
+
+class WideNetwork(Network):
+    """One hidden layer of ``hidden`` ReLU units beside the inputs: the outputs are linear in both."""
+
+    def __init__(self, inputs: int, hidden: int, outputs: int, *, source: NoiseSource) -> None:
+        stack = [Beside(inputs, hidden), ReLUBeyond(inputs, hidden), Dense(inputs + hidden, outputs)]
+        super().__init__(stack, input_shape=[inputs], source=source)
 
 
 def _shapes(stack: Sequence[Layer | Activation], shape: Shape) -> list[Shape]:

@@ -5,15 +5,20 @@ the clipping threshold divided by the standard deviation of the noise on that av
 is, the smaller the network, the steps and (in regression) the threshold must be: Adam moves as far on pure noise as on
 signal, so a learning rate that suits much data ruins a model of few rows.
 
-The rule was chosen on held-out *training* rows of thirteen real tables and checked on four others, by 254,268 simulated
-private trainings (``benchmarks/search``, docs/results/tables.md). Sampling rates from 0.05 to 0.4 and 300 to 1000 steps
-made little difference; more steps were better on average, larger batches were not.
+The rule for arrays was chosen on held-out *training* rows of thirteen real tables and checked on four others, by
+254,268 simulated private trainings (``benchmarks/search``, docs/results/tables.md). Sampling rates from 0.05 to 0.4 and
+300 to 1000 steps made little difference; more steps were better on average, larger batches were not.
+
+Classifiers of tables with a schema are whitened by rows drawn from it (:mod:`dpmac.priors`), and have a rule of their
+own, chosen in the same way on held-out training rows of real tables: half as many steps, finer codes where there are
+many rows, and hidden units beside the linear model in place of it. Whitening did not serve regressors below some 30,000
+rows, where smooth functions of a column are the better guess.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpmac.planning.plan import Plan
 
@@ -21,6 +26,12 @@ MIN_CLARITY_CLASSES = 5_000.0  # a classifier gets a hidden layer from here on: 
 MIN_CLARITY_NUMBERS = 1_000.0  # the same for a regressor
 MIN_ROWS_CLASSES, MIN_ROWS_NUMBERS = 10_000, 2_000  # and at least this many rows; with fewer it would memorise them
 STEPS = 1_000
+STEPS_WHITENED = 500  # one learning rate suits all directions, so fewer steps reach as far
+POWER = 0.25  # of the whitening: variances become their own square roots
+MANY_ROWS, MOST_ROWS = 20_000, 100_000  # fine codes pay from here on; more hidden units, and stronger whitening
+MIN_CLARITY_FINE = 100_000.0  # the finest codes, and the strongest whitening
+MIN_CLARITY_DEEP = 40_000.0  # a second hidden layer of a whitened regressor
+MIN_ROWS_WHITE_NUMBERS = 30_000  # a regressor is whitened from here on
 
 
 @dataclass(frozen=True)
@@ -33,19 +44,32 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Defaults:
-    """Hyper-parameters that the user did not give. ``threshold`` is for flat clipping of the whole gradient."""
+    """Hyper-parameters that the user did not give. ``threshold`` is for flat clipping of the whole gradient.
+
+    ``bins`` are the pieces of a number's code, ``whitening`` the power of it or None, and ``wide`` says whether the
+    hidden units stand beside a linear model (:class:`dpmac.nets.WideNetwork`).
+    """
 
     hidden: tuple[int, ...]
     activation: str
     learning_rate: float
     threshold: float
     average: float
+    bins: int = 12
+    whitening: float | None = None
+    wide: bool = False
 
 
-def schedule_for(n: int) -> Schedule:
-    """A thousand batches of a tenth of the rows (a twentieth of many rows); fewer steps for few rows."""
+def schedule_for(n: int, whitened: bool = False) -> Schedule:
+    """A thousand batches of a tenth of the rows (a twentieth of many rows); fewer steps for few rows.
+
+    A ``whitened`` classifier takes half as many.
+    """
     batch = min(n / 10, max(2000.0, n / 20), 8192.0)
-    return Schedule(float(min(n, max(256, round(batch)))), min(STEPS, max(200, n // 3)))
+    most = STEPS
+    if whitened:
+        most = STEPS_WHITENED
+    return Schedule(float(min(n, max(256, round(batch)))), min(most, max(200, n // 3)))
 
 
 def clarity(plan: Plan) -> float:
@@ -55,17 +79,61 @@ def clarity(plan: Plan) -> float:
     return plan.batch_size * math.sqrt(plan.steps) / plan.noise_multiplier
 
 
-def defaults_for(plan: Plan, *, regression: bool, hidden: tuple[int, ...] | None = None) -> Defaults:
-    """The rule, for targets in [-1, 1] or class labels; given ``hidden`` layers are kept."""
+def whitens(n: int, *, regression: bool) -> bool:
+    """Whether a table of n rows is whitened by rows drawn from its schema."""
+    if regression:
+        return n >= MIN_ROWS_WHITE_NUMBERS
+    return n >= MIN_ROWS_CLASSES
+
+
+def defaults_for(
+    plan: Plan, *, regression: bool, hidden: tuple[int, ...] | None = None, drawn: bool = False
+) -> Defaults:
+    """The rule, for targets in [-1, 1] or class labels; given ``hidden`` layers are kept.
+
+    ``drawn`` says that the rows are a table's, and that a prior can be drawn from its schema.
+    """
     clear = clarity(plan)
+    free = hidden is None
     if hidden is None:
         hidden = _hidden_for(plan.n, clear, regression)
-    if regression:
-        rate, threshold = _numbers(clear / 3000, bool(hidden))
-    else:
-        rate, threshold = _classes(clear / 2000, bool(hidden))
+    found = _plain(plan.n, clear, hidden, regression)
+    if drawn and whitens(plan.n, regression=regression):
+        found = _whitened(found, plan.n, clear, free, regression)
     length = math.sqrt(STEPS / min(plan.steps, STEPS))  # on pure noise, weights move by about rate times sqrt(steps)
-    return Defaults(hidden, "relu", rate * min(length, 3.0), threshold, 0.95)
+    return replace(found, learning_rate=found.learning_rate * min(length, 3.0))
+
+
+def _plain(n: int, clear: float, hidden: tuple[int, ...], regression: bool) -> Defaults:
+    """The rule without a prior, for STEPS steps."""
+    if not regression:
+        rate, threshold = _classes(clear / 2000, bool(hidden))
+    else:
+        rate, threshold = _numbers(clear / 3000, bool(hidden))
+        if n >= MIN_ROWS_CLASSES:  # of heavy tails, what is far off must be heard; with so many rows it can be
+            rate, threshold = 0.6 * rate, min(2.0, 3 * threshold)
+    return Defaults(hidden, "relu", rate, threshold, 0.95)
+
+
+def _whitened(found: Defaults, n: int, clear: float, free: bool, regression: bool) -> Defaults:
+    """The rule for whitened inputs: a network for numbers or very many rows, else units beside a linear model."""
+    if regression:
+        rate = min(0.008, 0.0047 * (clear / 3000) ** 0.27)
+        found = replace(found, whitening=POWER, threshold=min(found.threshold, 0.2), learning_rate=rate)
+        if free and clear >= MIN_CLARITY_DEEP:
+            return replace(found, hidden=(64, 64))
+        return found
+    bins, power = 12, POWER
+    if n >= MANY_ROWS:
+        bins = 24
+    if n >= MOST_ROWS and clear >= MIN_CLARITY_FINE:
+        bins, power = 48, 0.5
+    found = replace(found, bins=bins, whitening=power)
+    if not found.hidden:
+        return found
+    if not free or n >= MOST_ROWS:
+        return replace(found, learning_rate=0.01, threshold=3.0)
+    return replace(found, hidden=(32,), wide=True, learning_rate=0.008, threshold=6.0)
 
 
 def _hidden_for(n: int, clear: float, regression: bool) -> tuple[int, ...]:

@@ -163,7 +163,10 @@ class Trainer:
             world.agree("the weights", digest(objective.model.parameters()))
         self._check_books(book, training)
         mark(objective.model, Origin.of(book, known))
-        notes = tuple(dict.fromkeys((*self.notes, *known.notes())))
+        of_map: tuple[str, ...] = ()
+        if setup.feature_map is not None:
+            of_map = setup.feature_map.notes()
+        notes = tuple(dict.fromkeys((*self.notes, *known.notes(), *of_map)))
         return Run(objective.model, training.history, book, self.plan, notes, setup.feature_map)
 
     def _pieces(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dpmac.nets.feature_maps.chain import Chain, first_of
 from dpmac.nets.feature_maps.projection import Ball, LowFrequencies, Projection, put_on_sphere
 from dpmac.nets.feature_maps.saving import load_feature_map, modules_in, save_feature_map
 from dpmac.nets.feature_maps.scaling import Affine, ToRange
+from dpmac.nets.feature_maps.whitening import Whitening
 
 FEATURE_MAPS: dict[str, type[FeatureMap]] = {
     kind.kind: kind
@@ -14,6 +15,7 @@ FEATURE_MAPS: dict[str, type[FeatureMap]] = {
         Ball,
         Projection,
         LowFrequencies,
+        Whitening,
         Chain,
     )
 }
@@ -29,6 +31,7 @@ __all__ = [
     "LowFrequencies",
     "Projection",
     "ToRange",
+    "Whitening",
     "first_of",
     "load_feature_map",
     "modules_in",

@@ -51,6 +51,10 @@ class FeatureMap(Shaped):
     def arguments(self) -> dict[str, Any]:
         raise NotImplementedError
 
+    def notes(self) -> tuple[str, ...]:
+        """Lines for the statement: what public knowledge its numbers come from, where that is more than constants."""
+        return ()
+
     @classmethod
     def sample(cls) -> tuple[FeatureMap, Shape]:
         """A small feature map of this kind and the shape of its rows: what the contract tests try."""

@@ -41,6 +41,9 @@ class Chain(FeatureMap):
     def arguments(self) -> dict[str, Any]:
         return {"feature_maps": tuple(self.feature_maps)}
 
+    def notes(self) -> tuple[str, ...]:
+        return tuple(note for feature_map in self.feature_maps for note in feature_map.notes())  # type: ignore[operator]
+
     @classmethod
     def sample(cls) -> tuple[FeatureMap, Shape]:
         return cls((Affine(torch.tensor([0.5, 0.0]), 3.0), ToRange(-1.0, 2.0))), (2,)

@@ -69,5 +69,6 @@ class Dense(WeightLayer):
 
 def filled(module: nn.Module, layer: Layer) -> nn.Module:
     """A module made on the device "meta" (torch's own initial draw is skipped) with a copy of the layer's weights."""
-    module.to_empty(device="cpu").load_state_dict(layer.state_dict())
+    weights = layer.state_dict()
+    module.to_empty(device="cpu").to(next(iter(weights.values())).dtype).load_state_dict(weights)
     return module

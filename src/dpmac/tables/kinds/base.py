@@ -28,6 +28,19 @@ Task = Literal["classification", "regression"]
 Quote = Callable[[Any], str]
 
 
+class Draws(Protocol):
+    """A stream of public random numbers, the same on every machine: see :class:`dpmac.priors.draws.Draws`."""
+
+    def uniform(self, *shape: int) -> Array:
+        """Independent numbers in [0, 1)."""
+
+    def normal(self, *shape: int) -> Array:
+        """Independent numbers, nearly normal."""
+
+    def order(self, count: int) -> Array:
+        """The numbers 0 .. count - 1 in random order."""
+
+
 class Guess(Protocol):
     """Looks at a column's cells one by one and says whether they are of its kind: see :meth:`ColumnKind.guess`."""
 
@@ -117,6 +130,14 @@ class ColumnKind(ABC):
     @abstractmethod
     def drawn(self, uniform: Array) -> Array:
         """A cell for each number in [0, 1), all values equally likely; none of them is missing."""
+
+    @abstractmethod
+    def drawn_codes(self, place: Array, draw: Draws) -> Array:
+        """The codes of made-up cells, one for each ``place`` in (0, 1), with a distribution that is drawn as well.
+
+        For :class:`dpmac.priors.SchemaPrior`: columns whose places go together have codes that do. None is missing.
+        Whatever a machine may round differently is put on a grid, so that every machine has the same codes.
+        """
 
     @abstractmethod
     def examples(self, points: int) -> Array:

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError
-from dpmac.tables.kinds.base import Array, ColumnKind, Quote
-from dpmac.tables.kinds.shared import allowed, check_flag
+from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Quote
+from dpmac.tables.kinds.shared import allowed, check_flag, drawn_choice
 from dpmac.tables.texts import check_length, text_of
 
 OTHER = "other"  # what inputs are decoded to that are nearest to "any other value"
@@ -108,6 +108,10 @@ class Category(ColumnKind):
     def drawn(self, uniform: Array) -> Array:
         found: Array = np.array(self.values, dtype=object)[(uniform * len(self.values)).astype(int)]
         return found
+
+    def drawn_codes(self, place: Array, draw: Draws) -> Array:
+        """A value for each place, some more frequent than others; "other" is one of them."""
+        return drawn_choice(place, self.other + 1, draw).astype(np.float64)
 
     def examples(self, points: int) -> Array:  # noqa: ARG002
         return np.array(self.values, dtype=object)

@@ -1,12 +1,10 @@
 """Dates with a public range: as a number of days and, if asked for, by month and weekday.
 
-The code of a date is the number of days since 2000-01-01, so a model sees days, and never a time of day. A timestamp
-with a time zone counts by its date in UTC: one moment has one code, whatever zone it is written in, and Parquet keeps
-such columns in UTC anyhow. Without a time zone the date is taken as it is written.
+The code of a date is the number of days since 2000-01-01: a model never sees a time of day. A timestamp with a time
+zone counts by its date in UTC, as Parquet keeps it. Without a time zone the date is taken as it is written.
 
-Month and weekday are one-hot, each month with an input of its own. A linear layer then makes any seasonal shape of
-them; it could make only one wave of a sine and a cosine, and of a number 1 to 12 not even that. They are those of the
-cell's own date, also where that lies outside the range and its days are clipped.
+Month and weekday are one-hot, so that a linear layer makes any seasonal shape of them. They are those of the cell's
+own date, also where that lies outside the range and its days are clipped.
 """
 
 from __future__ import annotations
@@ -25,9 +23,9 @@ from torch import Tensor
 
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError
-from dpmac.tables.kinds.base import Array, ColumnKind, Guess, Quote
+from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Guess, Quote
 from dpmac.tables.kinds.calendar import month, weekday
-from dpmac.tables.kinds.shared import allowed, cell_place, check_flag, range_inputs, range_names
+from dpmac.tables.kinds.shared import allowed, bent, cell_place, check_flag, days_at, range_inputs, range_names
 from dpmac.tables.texts import check_length, text_of
 
 EPOCH = date(2000, 1, 1)  # ranges are estimated in steps that are finest around this day
@@ -148,8 +146,10 @@ class Date(ColumnKind):
         return [*range_names(name, bins), *(f"{name} {part}={value}" for part in self.parts for value in PARTS[part])]
 
     def drawn(self, uniform: Array) -> Array:
-        low, high = self.days
-        return _dates(np.minimum(np.floor(low + uniform * (high - low + 1)), high))
+        return _dates(days_at(uniform, *self.days))
+
+    def drawn_codes(self, place: Array, draw: Draws) -> Array:
+        return days_at(bent(place, draw), *self.days)
 
     def examples(self, points: int) -> Array:
         return _dates(np.unique(np.round(np.linspace(*self.days, points))))

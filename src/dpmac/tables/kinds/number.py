@@ -15,8 +15,16 @@ from torch import Tensor
 
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError, number
-from dpmac.tables.kinds.base import Array, ColumnKind, Guess, Quote
-from dpmac.tables.kinds.shared import allowed, cell_place, check_flag, range_inputs, range_names
+from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Guess, Quote
+from dpmac.tables.kinds.shared import (
+    allowed,
+    bent,
+    cell_place,
+    check_flag,
+    on_grid,
+    range_inputs,
+    range_names,
+)
 
 WIDE = 20.0  # a number whose range is wider than this is also given on a logarithmic scale
 FEW = 10  # so many different whole numbers are taken for the codes of a category
@@ -99,6 +107,15 @@ class Number(ColumnKind):
 
     def drawn(self, uniform: Array) -> Array:
         found: Array = self.low + uniform * (self.high - self.low)
+        return found
+
+    def drawn_codes(self, place: Array, draw: Draws) -> Array:
+        """Bent towards one end of the range; of a wide range, half of the time on its logarithmic scale."""
+        width, above = self.high - self.low, bent(place, draw)
+        logarithmic = bool(draw.uniform(1) < 0.5)
+        if self.wide and logarithmic:
+            above = on_grid(np.expm1(above * math.log1p(width)) / width)
+        found: Array = self.low + above * width
         return found
 
     def examples(self, points: int) -> Array:

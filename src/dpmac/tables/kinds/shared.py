@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.tables.kinds.base import Array
+from dpmac.tables.kinds.base import Array, Draws
 
 CODE = 0.5  # the span of a piecewise-linear code
+GRID = 2.0**30  # made-up places are multiples of 1 / GRID: a power is not rounded alike on every machine
+BENT = 0.7  # the deviation of the logarithm of the power that bends a made-up distribution
 
 
 def cell_place(name: str, row: int) -> str:
@@ -52,3 +54,28 @@ def range_inputs(place: Tensor, there: Tensor, bins: int) -> list[Tensor]:
 def range_names(name: str, bins: int) -> list[str]:
     """What the inputs of :func:`range_inputs` are called."""
     return [name, *(f"{name} bin {k + 1}" for k in range(bins))]
+
+
+def bent(place: Array, draw: Draws) -> Array:
+    """Places in (0, 1), moved towards one end by a power that is drawn: half of all powers are between 0.6 and 1.6."""
+    return on_grid(place ** np.exp(BENT * draw.normal(1)))
+
+
+def on_grid(places: Array) -> Array:
+    """Places in [0, 1] as multiples of 1 / GRID."""
+    found: Array = np.round(places * GRID) / GRID
+    return found
+
+
+def days_at(places: Array, low: float, high: float) -> Array:
+    """The whole days of a range at places in [0, 1], the last one included."""
+    found: Array = np.minimum(np.floor(low + places * (high - low + 1)), high)
+    return found
+
+
+def drawn_choice(place: Array, count: int, draw: Draws) -> Array:
+    """For each place one of ``count`` values, with frequencies that are drawn; nearby places choose alike."""
+    odds = np.exp(draw.normal(count))
+    edges = on_grid(np.cumsum(odds) / np.sum(odds))
+    found: Array = draw.order(count)[np.minimum(np.searchsorted(edges, place), count - 1)]
+    return found

@@ -1,0 +1,57 @@
+"""A feature map that whitens: it turns features so that short directions become longer and long ones shorter.
+
+Noise is the same in every direction of a gradient, and signal is not. With inputs of about equal variance in all
+directions one learning rate suits all of them, and a fine code of a column costs no more than a coarse one. The numbers
+come from rows that a prior has drawn (:mod:`dpmac.priors`), so they are public.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpmac.checks import ArgumentError
+from dpmac.nets.feature_maps.base import FeatureMap, Shape, check_width
+
+
+class Whitening(FeatureMap):
+    """(rows - centre) @ matrix, with a public matrix (features, directions).
+
+    ``prior`` says in half a sentence what rows the numbers were computed from: it stands in the statement.
+    """
+
+    kind = "whitening"
+    expensive = True
+    centre: Tensor
+    matrix: Tensor
+
+    def __init__(self, centre: Tensor, matrix: Tensor, prior: str) -> None:
+        super().__init__()
+        self.constant("centre", centre)
+        self.constant("matrix", matrix)
+        if self.matrix.dim() != 2 or self.centre.shape != self.matrix.shape[:1]:
+            shapes = f"shapes {tuple(self.centre.shape)} and {tuple(self.matrix.shape)}"
+            raise ArgumentError("centre, matrix", shapes, "give (features,) and (features, directions)")
+        if not isinstance(prior, str) or not prior.strip():
+            raise ArgumentError("prior", prior, "say what rows the numbers come from")
+        self.prior = prior
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return (rows.double() - self.centre) @ self.matrix
+
+    def shape_after(self, shape: Shape) -> Shape:
+        check_width(self, self.centre, shape)
+        return (self.matrix.shape[1],)
+
+    def arguments(self) -> dict[str, Any]:
+        return {"centre": self.centre, "matrix": self.matrix, "prior": self.prior}
+
+    def notes(self) -> tuple[str, ...]:
+        return (f"the rows whose moments whiten the model's inputs, which hold nobody's data: {self.prior};",)
+
+    @classmethod
+    def sample(cls) -> tuple[FeatureMap, Shape]:
+        matrix = torch.tensor([[1.0, 0.5], [0.0, 2.0], [-1.0, 0.25]])
+        return cls(torch.tensor([0.5, 0.0, 1.0]), matrix, "three made-up rows"), (3,)

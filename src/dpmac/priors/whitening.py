@@ -1,0 +1,119 @@
+"""Whitening by drawn rows: a public feature map, turned and scaled by the moments of rows that a prior has drawn.
+
+With m and C the mean and covariance of the drawn rows' features, and C = V diag(w) V', features become
+
+    (features - m) V diag((w / w_0 + floor)^-power) V' scale
+
+with w_0 the largest eigenvalue and a scale that gives a drawn row the mean length ``length``. Turning back by V' leaves
+every feature about where it was and makes the matrix a smooth function of C, so that machines which round differently
+agree; its numbers are rounded to multiples of 2**-20 for the same reason. With ``directions`` only so many of the
+longest directions are kept, and features are not turned back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpmac.checks import ArgumentError, integer, number
+from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
+from dpmac.nets.feature_maps.saving import packed_feature_map
+from dpmac.priors.base import Prior
+
+ROWS = 20_000
+_GRID = 2.0**20
+_BLOCK = 2_048  # rows that are mapped at a time
+_KEPT = 8  # whitenings that a process remembers
+_known: OrderedDict[str, Whitening] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class WhiteningOptions:
+    """How a feature map is whitened: see the module. ``rows`` is how many rows the prior draws."""
+
+    power: float = 0.5
+    floor: float = 1e-3
+    length: float = 6.0
+    directions: int | None = None
+    rows: int = ROWS
+
+    def __post_init__(self) -> None:
+        number("power", self.power, "give a number from 0 (no whitening) to 0.5 (equal variances)", low=0.0, high=1.0)
+        number("floor", self.floor, "give a number above 0, such as 0.001", low=1e-12, high=1.0)
+        number("length", self.length, "give the mean length of a drawn row, such as 6", low=1e-6, high=1e6)
+        integer("rows", self.rows, "give how many rows to draw, at least 2", low=2, high=10**6)
+        if self.directions is not None:
+            integer("directions", self.directions, "give how many directions to keep, or None for all")
+
+
+def whitened(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions | None = None) -> Chain:
+    """``feature_map``, then the whitening that ``prior`` gives: public, and the same for the same arguments.
+
+    It is computed in seconds, and once only for the same content.
+    """
+    if not isinstance(prior, Prior):
+        raise ArgumentError("prior", prior, "give a dpmac.priors.Prior, such as SchemaPrior(schema)")
+    chosen = options
+    if chosen is None:
+        chosen = WhiteningOptions()
+    key = _content(feature_map, prior, chosen)
+    if key not in _known:
+        _known[key] = _whitening(feature_map, prior, chosen)
+        while len(_known) > _KEPT:
+            _known.popitem(last=False)
+    _known.move_to_end(key)
+    return Chain((feature_map, _known[key]))
+
+
+@torch.no_grad()
+def _whitening(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions) -> Whitening:
+    features = _features(feature_map, prior.drawn(options.rows))
+    centre = features.mean(dim=0)
+    features -= centre
+    values, vectors = torch.linalg.eigh(features.T @ features / len(features))
+    values, vectors = values.flip(0).clamp(min=0.0), vectors.flip(1)
+    if float(values[0]) <= 0:
+        raise ArgumentError("prior", prior.described(), "all drawn rows have the same features: draw others")
+    matrix = vectors * (values / values[0] + options.floor) ** -options.power
+    if options.directions is None:
+        matrix = matrix @ vectors.T
+    else:
+        matrix = matrix[:, : options.directions]
+    scale = options.length / torch.linalg.vector_norm(features @ matrix, dim=1).mean()
+    said = f"{len(features):,} rows {prior.described()}"
+    return Whitening(_rounded(centre), _rounded(matrix * scale), said)
+
+
+def _features(feature_map: FeatureMap, rows: Tensor) -> Tensor:
+    """The features of drawn rows, flat; a row whose features are not finite is left out."""
+    found = torch.cat([feature_map(block).flatten(1).double() for block in torch.split(rows, _BLOCK)])
+    found = found[torch.isfinite(found).all(dim=1)]
+    if len(found) < 2:
+        raise ArgumentError("prior", f"{len(found)} rows with finite features", "whitening needs at least 2")
+    return found
+
+
+def _rounded(numbers: Tensor) -> Tensor:
+    return torch.round(numbers * _GRID) / _GRID
+
+
+def _content(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions) -> str:
+    """A digest of everything that the numbers follow from."""
+    tensors: dict[str, Tensor] = {}
+    plain: list[Any] = [packed_feature_map(feature_map, "map", tensors), prior.kind, asdict(options)]
+    for name, value in prior.arguments().items():
+        if isinstance(value, Tensor):
+            tensors[f"prior.{name}"] = value
+        else:
+            plain.append([name, value])
+    found = hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
