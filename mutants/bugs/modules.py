@@ -36,7 +36,7 @@ MUTANTS = (
         "The norm of a built share leaves no room for the rounding of sums in single precision.",
         "The norm is that of the very numbers.",
         "kernels/built.py",
-        "margin = 1.0 + SINGLE_MARGIN if self.single else 1.0",
+        "margin = 1.0 + SINGLE_MARGIN if single else 1.0",
         "margin = 1.0",
         (f"{TOKENS}::test_single_precision_norms_carry_the_margin_and_double_ones_do_not",),
     ),

@@ -231,15 +231,17 @@ def test_a_part_that_cannot_be_replayed_is_drawn_by_itself():
 
 
 def test_the_block_size_is_the_least_that_makes_few_equal_blocks():
-    assert block_size(200, None) == 224  # all in one, up to a multiple of 32
+    assert block_size(201, None) == 204  # all in one, up to a multiple of four
     assert block_size(1300, None) == 1320  # six chunks of one length, a multiple of four
-    assert block_size(1300, 100) == 128
+    assert block_size(1300, 100) == 120  # eleven blocks: ten of 128 would be too few
     assert block_size(9300, None) == 3120  # three blocks, not two full ones and a bit
-    assert block_size(1, None) == 32
+    assert block_size(1, None) == block_size(32, 1) == 32
+    assert block_size(200, None, 2) == 224  # of persons, a multiple of 32
     for capacity in (1, 63, 64, 65, 4607, 4608, 4609, 100_001):
         for micro in (None, 1, 100, 5000):
             size = block_size(capacity, micro)
-            assert size % 32 == 0 or size % math.ceil(size / CHUNK) == 0
+            assert size >= 32
+            assert size % 32 == 0 or size % (4 * math.ceil(size / CHUNK)) == 0
             assert size <= (4608 if micro is None else 32 * math.ceil(micro / 32))
 
 

@@ -30,15 +30,15 @@ TOGETHER = (1, 2, 4, 32, 256)
 
 
 def check_block_size(capacity, micro, together):
-    """As few blocks as the micro-batch allows, of the least size that is a multiple, or in chunks of one length."""
+    """As few blocks as the micro-batch allows, of the least size in chunks of one length, or that is a multiple."""
     multiple = max(32, together)
     most = min(multiple * math.ceil((DEFAULT_BLOCK if micro is None else micro) / multiple), MAX_BLOCK)
     size = block_size(capacity, micro, together)
     assert size <= most <= MAX_BLOCK
     assert math.ceil(capacity / size) == math.ceil(capacity / most)
-    each = math.ceil(capacity / math.ceil(capacity / most))
+    each = max(32, math.ceil(capacity / math.ceil(capacity / most)))
     even = (rows for rows in range(each, most + 1) if rows % (4 * math.ceil(rows / CHUNK)) == 0)
-    if together == 1 and each > CHUNK and (least := next(even, None)) is not None:
+    if together == 1 and (least := next(even, None)) is not None:
         assert size == least
     else:
         assert size % multiple == 0

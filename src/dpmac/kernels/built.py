@@ -47,15 +47,10 @@ class BuiltPart:
         return self.values.dtype == torch.float32
 
     def norms(self) -> Tensor:
-        margin = 1.0 + SINGLE_MARGIN if self.single else 1.0
-        whole = self._lengths * margin
-        if self.factors is None:
-            return whole
-        return (whole * self.factors).abs_().masked_fill_(self.factors == 0, 0.0)
+        return scaled_norms(self._lengths, self.single, self.factors)
 
     def scaled(self, factors: Tensor) -> BuiltPart:
-        more = factors.double()
-        return BuiltPart(self.values, more if self.factors is None else self.factors * more)
+        return BuiltPart(self.values, all_factors(self.factors, factors))
 
     def doubled(self) -> BuiltPart:
         return BuiltPart(self.values.double(), self.factors)
@@ -84,6 +79,20 @@ class BuiltPart:
         """The norm of every share without its factor: measured once for this object, and anew by each that
         :meth:`scaled` gives, so that what the release measures is what it then sums."""
         return built_norms(self.values)
+
+
+def scaled_norms(lengths: Tensor, single: bool, factors: Tensor | None) -> Tensor:
+    """The norms of shares of these lengths times their factors, with the margin for sums in single precision."""
+    margin = 1.0 + SINGLE_MARGIN if single else 1.0
+    whole = lengths * margin
+    if factors is None:
+        return whole
+    return (whole * factors).abs_().masked_fill_(factors == 0, 0.0)
+
+
+def all_factors(before: Tensor | None, more: Tensor) -> Tensor:
+    """The factors of shares that had some before (None: 1) and get ``more``."""
+    return more.double() if before is None else before * more.double()
 
 
 def built_norms(values: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MAX_BLOCK = 8192  # maximal number of rows in a block: the rounding argument of parts.SLACK relies on it
 DEFAULT_BLOCK = 4608  # default: enough for a batch of 4,096, and small enough for caches
-MULTIPLE = 32  # block sizes are multiples of it: matrix kernels then have no remainders
+MULTIPLE = 32  # the smallest block; of persons, all block sizes are multiples of it
 COUNT_NOISE_RATIO = 10.0  # noise multiplier of the count divided by that of the release
 MIN_SAVING = 0.04  # minimal fraction of the spots that a count must save to be worth its noise
 _BITS = 30  # log2 of the number of steps in the standard deviation of the count's noise
@@ -123,16 +123,17 @@ def capacity_for(n: int, rate: float, overflow: float) -> int:
 def block_size(capacity: int, micro_batch: int | None, spots_per_place: int = 1) -> int:
     """The number of rows in a block: the capacity in as few equal blocks as the micro-batch (or DEFAULT_BLOCK) allows.
 
-    Depends on public numbers only. It is a multiple of MULTIPLE and of ``spots_per_place``, a power of two; or, in
-    tables of rows, a number that divides into chunks of equal length (:func:`~dpmac.kernels.chunks.chunk_of`).
+    Depends on public numbers only, and is at least MULTIPLE. In tables of rows it is four times a number that divides
+    into chunks of equal length (:func:`~dpmac.kernels.chunks.chunk_of`), if there is one; or else, and in tables of
+    persons, a multiple of MULTIPLE and of ``spots_per_place``, a power of two.
     """
     if micro_batch is None:
         micro_batch = DEFAULT_BLOCK
     capacity, multiple = max(capacity, 1), max(MULTIPLE, spots_per_place)
     most = min(multiple * math.ceil(micro_batch / multiple), MAX_BLOCK)
-    each = math.ceil(capacity / math.ceil(capacity / most))
+    each = max(MULTIPLE, math.ceil(capacity / math.ceil(capacity / most)))
     chunks = math.ceil(each / CHUNK)
     equal_chunks = 4 * chunks * math.ceil(each / (4 * chunks))
-    if chunks > 1 and spots_per_place == 1 and equal_chunks <= most:
+    if spots_per_place == 1 and equal_chunks <= most:
         return equal_chunks
     return multiple * math.ceil(each / multiple)

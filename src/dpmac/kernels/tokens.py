@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import check_dimensions
-from dpmac.kernels.built import built_norms
-from dpmac.kernels.chunks import SINGLE_MARGIN
+from dpmac.kernels.built import all_factors, built_norms, scaled_norms
 from dpmac.kernels.norms import times
 
 MEMORY = 1 << 26  # bytes of double-precision vectors to make at a time
@@ -55,15 +54,10 @@ class TokenPart:
         return self.vectors.dtype == torch.float32
 
     def norms(self) -> Tensor:
-        margin = 1.0 + SINGLE_MARGIN if self.single else 1.0
-        whole = self._lengths * margin
-        if self.factors is None:
-            return whole
-        return (whole * self.factors).abs_().masked_fill_(self.factors == 0, 0.0)
+        return scaled_norms(self._lengths, self.single, self.factors)
 
     def scaled(self, factors: Tensor) -> TokenPart:
-        more = factors.double()
-        return TokenPart(self.tokens, self.vectors, self.length, more if self.factors is None else self.factors * more)
+        return TokenPart(self.tokens, self.vectors, self.length, all_factors(self.factors, factors))
 
     def doubled(self) -> TokenPart:
         return TokenPart(self.tokens, self.vectors.double(), self.length, self.factors)
