@@ -20,7 +20,7 @@ from dpmac.files import part_of
 from dpmac.privacy import Entry, Ledger
 from dpmac.privacy.statement import not_less, round_up
 from dpmac.training.checkpoint import Checkpoints
-from dpmac.training.defaults import safe_delta, schedule_for
+from dpmac.training.defaults import safe_delta
 from talking import Meeting, Talking
 
 SCHEMA = {
@@ -360,7 +360,8 @@ def test_in_another_thread_signals_are_left_alone(handler):
 def test_the_steps_and_the_delta_are_the_estimators(more, job):
     for delta in (None, 1e-8):
         asked = replace(job, epsilon=math.inf, delta=delta, **more)
-        plan = asked.estimator(Ledger(), None)._plan(job.rows, schedule_for(job.rows), (), Ledger())
+        model = asked.estimator(Ledger(), None)
+        plan = model._plan(job.rows, model._schedule(job.rows), (), Ledger())
         assert training.steps_of(asked) == plan.steps
         assert training.delta_of(asked) == plan.delta
 

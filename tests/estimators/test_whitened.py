@@ -16,6 +16,7 @@ from dpmac.priors import PublicRows, RangePrior, SchemaPrior
 from dpmac.privacy import Ledger, Origin
 from dpmac.privacy.entry import Entry
 from dpmac.tables import Category, Number, Schema, TableEncoder
+from dpmac.training.defaults import Defaults
 
 COLUMNS = {"age": Number(0.0, 100.0), "ward": Category(["a", "b"]), "ill": Category(["no", "yes"])}
 SCHEMA = Schema(COLUMNS, target="ill")
@@ -133,3 +134,12 @@ def test_other_rows_have_the_same_whitening():
     """It follows from the schema alone: whose rows there are changes nothing of it."""
     maps = [dpmac.DPMACClassifier(schema=SCHEMA, **QUICK).fit(table(MANY, seed)).feature_map_ for seed in (5, 6)]
     assert torch.equal(maps[0].feature_maps[1].matrix, maps[1].feature_maps[1].matrix)
+
+
+def test_a_table_of_many_columns_has_coarser_codes():
+    columns = {f"x{k}": Number(0.0, 1.0) for k in range(40)}
+    defaults = Defaults((), "relu", 0.01, 3.0, 0.95, bins=48, whitening=0.25)
+    for count, wanted in ((10, 48), (20, 24), (40, 12)):
+        schema = Schema({**dict(list(columns.items())[:count]), "ill": Category(["no", "yes"])}, target="ill")
+        assert dpmac.DPMACClassifier(schema=schema)._bins_of(defaults) == wanted
+    assert dpmac.DPMACClassifier(feature_range=(0, 1))._bins_of(defaults) == 48  # no schema, no codes

@@ -89,7 +89,8 @@ def test_tables_are_whitened_from_so_many_rows_on():
 def test_hidden_units_stand_beside_a_linear_model_where_nobody_chose_them():
     plan = plan_of(50_000, 1.0)
     assert defaults_for(plan, regression=False, drawn=True).wide
-    assert defaults_for(plan, regression=False, drawn=True).bins == 24
+    assert defaults_for(plan_of(50_000, 3.0), regression=False, drawn=True).bins == 24
+    assert defaults_for(plan, regression=False, drawn=True).bins == 48
     for found in (
         defaults_for(plan, regression=False, drawn=True, hidden=(8,)),
         defaults_for(plan, regression=True, drawn=True),

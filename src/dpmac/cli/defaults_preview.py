@@ -27,25 +27,25 @@ class DefaultsPreview:
         """Every field of the rule's answer for a plan by name, whatever fields it has."""
         from dpmac.training.defaults import defaults_for
 
-        found = defaults_for(plan, regression=self.regression)
+        found = defaults_for(plan, regression=self.regression, drawn=True)
         return {field.name: getattr(found, field.name) for field in fields(found)}
 
 
 def preview_defaults(n: int, *, epsilon: float, delta: float | None, regression: bool) -> DefaultsPreview:
-    """By the rule of :mod:`dpmac.training.defaults`; a ``delta`` that is given is kept.
+    """By the rule of :mod:`dpmac.training.defaults` for tables with a schema; a ``delta`` that is given is kept.
 
     After training a classifier recalibrates its logits and a regressor measures its residuals, from the same budget.
     """
     from dpmac.estimators.ranged import RESIDUALS
     from dpmac.methods import Calibration, ResidualScale
     from dpmac.planning.plan import check_delta
-    from dpmac.training.defaults import calibration_for, safe_delta, schedule_for
+    from dpmac.training.defaults import calibration_for, safe_delta, schedule_for, whitens
 
     integer("n", n, "give the number of training examples, at least 2", low=2)
     if delta is None:
         delta = safe_delta(n)
     check_delta(delta, n)
-    schedule = schedule_for(n)
+    schedule = schedule_for(n, whitened=not regression and whitens(n, regression=False))
     if regression:
         after = ResidualScale.for_share(RESIDUALS, epsilon, delta).mechanism()
         return DefaultsPreview("DPMACRegressor", True, schedule, delta, RESIDUALS, after)

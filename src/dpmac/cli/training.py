@@ -20,6 +20,7 @@ from dpmac.cli.watching import Watch, shown
 
 if TYPE_CHECKING:
     from dpmac.extensions.world import World
+    from dpmac.training.defaults import Schedule
 
 
 @dataclass(frozen=True)
@@ -207,9 +208,9 @@ def delta_of(job: Job) -> float:
 def steps_of(job: Job) -> int:
     """By the rule that the estimators follow; only for showing how far a training is."""
     from dpmac.planning.plan import steps_for
-    from dpmac.training.defaults import schedule_for
+    from dpmac.privacy import Ledger
 
-    schedule = schedule_for(job.rows)
+    schedule: Schedule = job.estimator(Ledger(), None)._schedule(job.rows)
     if job.epochs is None:
         return schedule.steps
     return steps_for(job.rows, job.batch_size or schedule.batch_size, None, job.epochs)

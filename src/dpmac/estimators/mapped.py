@@ -15,6 +15,8 @@ from dpmac.planning.plan import Plan
 from dpmac.priors import Prior, SchemaPrior, WhiteningOptions, whitened
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for, whitens
 
+WIDEST = 700  # inputs of a whitened row: the matrix is that wide and high
+
 
 @estimator
 class FeatureMapArguments(Arguments):
@@ -64,7 +66,7 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
         return defaults_for(own, regression=self._regression, hidden=self._hidden(), drawn=self._drawn)
 
     def _map_of(self, given: Given, defaults: Defaults) -> FeatureMap | None:
-        whole = self._feature_map(given.x.shape[1], defaults.bins)
+        whole = self._feature_map(given.x.shape[1], self._bins_of(defaults))
         prior = self._prior()
         if whole is None or prior is None:
             return whole
@@ -78,6 +80,14 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
         assert isinstance(last, Whitening)
         self._world.spread([last.centre, last.matrix])  # the leader's, to the last bit
         return chain
+
+    def _bins_of(self, defaults: Defaults) -> int:
+        """The pieces of a number's code: fewer, down to 12, where a table of many columns would become too wide."""
+        bins, encoder = defaults.bins, self._encoder(defaults.bins)
+        while encoder is not None and encoder.n_features_out > WIDEST and bins > self._bins:
+            bins = max(self._bins, bins // 2)
+            encoder = self._encoder(bins)
+        return bins
 
     def _prior(self) -> Prior | None:
         """The prior that was given, or the one that is drawn from the schema; None if there is none."""

@@ -29,7 +29,7 @@ STEPS = 1_000
 STEPS_WHITENED = 500  # one learning rate suits all directions, so fewer steps reach as far
 POWER = 0.25  # of the whitening: variances become their own square roots
 MANY_ROWS, MOST_ROWS = 20_000, 100_000  # fine codes pay from here on; more hidden units, and stronger whitening
-MIN_CLARITY_FINE = 100_000.0  # the finest codes, and the strongest whitening
+MIN_CLARITY_FINE, MIN_CLARITY_WHITE = 40_000.0, 100_000.0  # the finest codes; the strongest whitening
 MIN_CLARITY_DEEP = 40_000.0  # a second hidden layer of a whitened regressor
 MIN_ROWS_WHITE_NUMBERS = 30_000  # a regressor is whitened from here on
 
@@ -126,8 +126,10 @@ def _whitened(found: Defaults, n: int, clear: float, free: bool, regression: boo
     bins, power = 12, POWER
     if n >= MANY_ROWS:
         bins = 24
-    if n >= MOST_ROWS and clear >= MIN_CLARITY_FINE:
-        bins, power = 48, 0.5
+    if n >= MANY_ROWS and clear >= MIN_CLARITY_FINE:
+        bins = 48
+    if n >= MOST_ROWS and clear >= MIN_CLARITY_WHITE:
+        power = 0.5
     found = replace(found, bins=bins, whitening=power)
     if not found.hidden:
         return found
