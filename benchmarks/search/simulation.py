@@ -111,12 +111,47 @@ class Models:
             self.kept[j].lerp_(w, 1 - min(s.average, count / (WARM + count)))
 
 
+class WideModels(Models):
+    """One hidden layer of ReLU units beside the inputs: the outputs are linear in both."""
+
+    def __init__(self, shape: Shape, inputs: int, outputs: int, settings: Settings, generator: torch.Generator) -> None:
+        super().__init__(shape, inputs, outputs, settings, generator)
+        beside = torch.zeros(len(settings.lr), inputs, outputs, device=settings.lr.device)
+        for kept in (self.weights, self.mean, self.square, self.kept):
+            kept.insert(0, beside.clone())
+
+    def forward(self, x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        u, active = super().forward(x, weights[1:])
+        return u + torch.matmul(x.unsqueeze(0), weights[0]), active
+
+    def step(self, x: Tensor, slope_of: Callable[[Tensor], Tensor], expected: float, done: float, count: int) -> None:
+        s, (u, (a,)) = self.settings, self.forward(x, self.weights)
+        top = slope_of(u)
+        low = torch.matmul(top, self.weights[3].transpose(1, 2)) * (a > 0)
+        size = x.square().sum(-1)[None]
+        squares = top.square().sum(-1) * (size + a.square().sum(-1) + 1) + low.square().sum(-1) * (size + 1)
+        limit = torch.where(s.noise > 0, s.clip, math.inf)
+        factor = (limit[:, None] / squares.sqrt().clamp(min=1e-12)).clamp(max=1.0)[:, :, None]
+        top, low, rows = top * factor, low * factor, x.unsqueeze(0).transpose(1, 2)
+        grads = [torch.matmul(rows, top), torch.matmul(rows, low), low.sum(1, keepdim=True)]
+        grads += [torch.matmul(a.transpose(1, 2), top), top.sum(1, keepdim=True)]
+        self._adam(grads, expected, 0.5 * (1 + math.cos(math.pi * done)), count)
+
+
 @torch.no_grad()
-def train(x: Tensor, y: Tensor, classes: bool, shape: Shape, settings: Settings, seed: int) -> Models:
+def train(
+    x: Tensor,
+    y: Tensor,
+    classes: bool,
+    shape: Shape,
+    settings: Settings,
+    seed: int,
+    kind: type[Models] = Models,
+) -> Models:
     """Models trained on rows ``x`` (n, inputs) and ``y`` (n,): 0 or 1 with two outputs, or numbers in [-1, 1]."""
     generator = torch.Generator(device=x.device)
     generator.manual_seed(seed)
-    models = Models(shape, x.shape[1], 2 if classes else 1, settings, generator)
+    models = kind(shape, x.shape[1], 2 if classes else 1, settings, generator)
     targets = torch.stack([1 - y, y], dim=1) if classes else y[:, None]
     for step in range(shape.steps):
         drawn = torch.nonzero(torch.rand(len(x), generator=generator, device=x.device) < shape.rate).flatten()

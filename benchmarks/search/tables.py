@@ -66,6 +66,12 @@ class Table:
 
 def table(name: str, data: Path | None, collection: Path | None) -> Table:
     """The table of that name: of the data folder if it is there, or of the collection."""
+    frame, schema = frame_of(name, data, collection)
+    return encoded(name, frame, schema)
+
+
+def frame_of(name: str, data: Path | None, collection: Path | None) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Its rows and its schema."""
     path = None if data is None else data / "tables" / f"{name}.schema.json"
     if path is not None and path.exists():
         schema = json.loads(path.read_text(encoding="utf-8"))
@@ -75,13 +81,13 @@ def table(name: str, data: Path | None, collection: Path | None) -> Table:
         frame, schema = described(collection, **COLLECTION[name])
     else:
         raise SystemExit(f"no table {name!r}: give --data (or DPMAC_DATA) or --collection")
-    return encoded(name, frame, schema)
+    return frame, schema
 
 
-def encoded(name: str, frame: pd.DataFrame, description: dict[str, Any]) -> Table:
+def encoded(name: str, frame: pd.DataFrame, description: dict[str, Any], bins: int = 12) -> Table:
     """Four fifths of the rows: the first fifth of the permutation is the test part of all published figures."""
     schema = Schema.from_dict(description)
-    encoder = TableEncoder(schema)
+    encoder = TableEncoder(schema, bins)
     classes = description["task"] == "classification"
     column = schema.columns[schema.target]
     if isinstance(column, Number):
