@@ -20,7 +20,7 @@ from dpmac.training.defaults import Defaults
 
 COLUMNS = {"age": Number(0.0, 100.0), "ward": Category(["a", "b"]), "ill": Category(["no", "yes"])}
 SCHEMA = Schema(COLUMNS, target="ill")
-MANY = 10_000
+MANY = 20_000
 QUICK = {"epochs": 0.5, "epsilon": 4.0, "random_state": 0, "calibrate": False}
 
 

@@ -10,9 +10,9 @@ The rule for arrays was chosen on held-out *training* rows of thirteen real tabl
 300 to 1000 steps made little difference; more steps were better on average, larger batches were not.
 
 Classifiers of tables with a schema are whitened by rows drawn from it (:mod:`dpmac.priors`), and have a rule of their
-own, chosen in the same way on held-out training rows of real tables: half as many steps, finer codes where there are
-many rows, and hidden units beside the linear model in place of it. Whitening did not serve regressors below some 30,000
-rows, where smooth functions of a column are the better guess.
+own from 20,000 rows on, chosen in the same way on held-out training rows of real tables: half as many steps, finer
+codes, and hidden units beside the linear model in place of it. With fewer rows whitening did not pay; nor did it serve
+regressors below some 30,000 rows, where smooth functions of a column are the better guess.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ MIN_ROWS_CLASSES, MIN_ROWS_NUMBERS = 10_000, 2_000  # and at least this many row
 STEPS = 1_000
 STEPS_WHITENED = 500  # one learning rate suits all directions, so fewer steps reach as far
 POWER = 0.25  # of the whitening: variances become their own square roots
-MANY_ROWS, MOST_ROWS = 20_000, 100_000  # fine codes pay from here on; more hidden units, and stronger whitening
+MIN_ROWS_WHITE_CLASSES = 20_000  # a classifier is whitened, and has finer codes, from here on
+MOST_ROWS = 100_000  # a network in place of a linear model with units beside it
 MIN_CLARITY_FINE, MIN_CLARITY_WHITE = 40_000.0, 100_000.0  # the finest codes; the strongest whitening
 MIN_CLARITY_DEEP = 40_000.0  # a second hidden layer of a whitened regressor
 MIN_ROWS_WHITE_NUMBERS = 30_000  # a regressor is whitened from here on
@@ -83,7 +84,7 @@ def whitens(n: int, *, regression: bool) -> bool:
     """Whether a table of n rows is whitened by rows drawn from its schema."""
     if regression:
         return n >= MIN_ROWS_WHITE_NUMBERS
-    return n >= MIN_ROWS_CLASSES
+    return n >= MIN_ROWS_WHITE_CLASSES
 
 
 def defaults_for(
@@ -111,7 +112,7 @@ def _plain(n: int, clear: float, hidden: tuple[int, ...], regression: bool) -> D
     else:
         rate, threshold = _numbers(clear / 3000, bool(hidden))
         if n >= MIN_ROWS_CLASSES:  # of heavy tails, what is far off must be heard; with so many rows it can be
-            rate, threshold = 0.6 * rate, min(2.0, 3 * threshold)
+            threshold = min(3.0, 2.2 * threshold)
     return Defaults(hidden, "relu", rate, threshold, 0.95)
 
 
@@ -123,10 +124,8 @@ def _whitened(found: Defaults, n: int, clear: float, free: bool, regression: boo
         if free and clear >= MIN_CLARITY_DEEP:
             return replace(found, hidden=(64, 64))
         return found
-    bins, power = 12, POWER
-    if n >= MANY_ROWS:
-        bins = 24
-    if n >= MANY_ROWS and clear >= MIN_CLARITY_FINE:
+    bins, power = 24, POWER
+    if clear >= MIN_CLARITY_FINE:
         bins = 48
     if n >= MOST_ROWS and clear >= MIN_CLARITY_WHITE:
         power = 0.5
