@@ -74,8 +74,8 @@ def test_the_less_noise_the_more_is_dared(n, sigma, other, regression, hidden, d
 
 def test_tables_are_whitened_from_so_many_rows_on():
     for n, regression, wanted in (
-        (9_999, False, None),
-        (10_000, False, 0.25),
+        (19_999, False, None),
+        (20_000, False, 0.25),
         (29_999, True, None),
         (30_000, True, 0.25),
     ):

@@ -47,6 +47,7 @@ __all__ = ["Array", "PrivateEstimator"]
 
 _BLOCK = 8192  # rows that are predicted at a time
 EvaluateBehind = Callable[[FeatureMap | None], Evaluate]
+Outputs = Callable[..., Tensor]  # of a block of rows
 
 
 class TrainedEstimator(GradientArguments, Resumable):
@@ -66,11 +67,12 @@ class TrainedEstimator(GradientArguments, Resumable):
         after: tuple[Mechanism, ...] = (),
         evaluate: EvaluateBehind | None = None,
         notes: tuple[str, ...] = (),
-    ) -> tuple[PrivateRows, NoiseSource]:
+    ) -> tuple[PrivateRows, Outputs, NoiseSource]:
         """Fit on raw rows and targets (rows, outputs), None for the inputs; sets ``run_`` and what is read off it.
 
-        ``after`` is what the estimator will release when the training is done, from the same budget; it is handed the
-        table and the source for that. ``evaluate`` makes a metric on public rows of the feature map.
+        ``after`` is what the estimator will release when the training is done, from the same budget; it is handed a
+        table for that, the model's outputs for rows of this table, and the source. ``evaluate`` makes a metric on
+        public rows of the feature map.
         """
         ledger, machine = books(self._world, self.ledger), self._machine
         ledger.check_unit(given.unit)
@@ -86,9 +88,7 @@ class TrainedEstimator(GradientArguments, Resumable):
         defaults = self._defaults(own)
         plan = replace(own, before=found.mechanisms())
         feature_map = self._map_of(given, defaults)
-        metric: Evaluate | None = None
-        if evaluate is not None:
-            metric = evaluate(feature_map)
+        metric = None if evaluate is None else evaluate(feature_map)
         check_origin(found, plan.delta, schema=feature_map)
         before = stage_before(given.few, found, own.mechanisms(), plan.delta, self._world.leads)
         bound = self._bound(defaults)
@@ -107,8 +107,10 @@ class TrainedEstimator(GradientArguments, Resumable):
         if self._needs_scales and feature_map is None and plan.noise_multiplier and self._world.leads:
             warn_of_scales(given.few)
         shared = self.ledger is not None or not self._world.leads
+        self._own_threads = self._threads(network, plan)
+        behind: list[PrivateRows] = []  # the table of inputs, if there is one
         with (
-            using(self._threads(network, plan)),
+            using(self._own_threads),
             progress_bar("training", self._world.leads and machine.progress) as on_step,
             counted(given.few, self.epsilon, ledger, shared),
         ):
@@ -127,6 +129,7 @@ class TrainedEstimator(GradientArguments, Resumable):
                 evaluate=metric,
                 on_step=on_step,
                 notes=(*notes, *before.notes),
+                on_inputs=behind.append,
             )
             self.run_ = trainer.fit(table, ledger=ledger, checkpoints=checkpoints)
         book, seeded = self.run_.ledger, source.seeded
@@ -137,7 +140,12 @@ class TrainedEstimator(GradientArguments, Resumable):
         self.history_ = self.run_.history
         self.plan_ = plan
         self.privacy_ = Privacy(self.run_.ledger, plan.delta, self.run_.notes)
-        return table.to(device_of(self.run_.model)), source
+        return *self._for_releases(table, behind), source
+
+    def _for_releases(self, table: PrivateRows, behind: Sequence[PrivateRows]) -> tuple[PrivateRows, Outputs]:
+        """The table for what is released after the training, ``behind`` its feature map or raw, and its outputs."""
+        del behind  # outputs of a module are of raw rows
+        return table.to(device_of(self.run_.model)), self.run_.outputs
 
     # --- what is trained ----------------------------------------------------------------------------------------------
 
@@ -242,6 +250,11 @@ class PrivateEstimator(TrainingArguments, TrainedEstimator):
 
     def _origin(self) -> Origin:
         return self.network_.origin
+
+    def _for_releases(self, table: PrivateRows, behind: Sequence[PrivateRows]) -> tuple[PrivateRows, Outputs]:
+        if behind:
+            return behind[0], self.run_.outputs_of_inputs
+        return super()._for_releases(table, behind)
 
     def _zstep(self) -> ZStep:
         zstep = chosen("z_step", self.z_step, Z_STEPS)

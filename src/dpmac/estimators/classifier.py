@@ -103,24 +103,25 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
         after: tuple[Mechanism, ...] = ()
         if calibration is not None:
             after = (calibration.mechanism(),)
-        table, source = self._train(given, targets, loss, after=after, evaluate=evaluate, notes=notes)
+        table, outputs, source = self._train(given, targets, loss, after=after, evaluate=evaluate, notes=notes)
         self.classes_, self._indicator = classes, indicator
         self.calibration_: tuple[float, float] | None = None
         with self._post_training("calibration") as done:
             if calibration is not None and (done.kept is not None or done.made < calibration.rounds):
-                self._calibrate(calibration, table, source.spawn("calibration"), weights, done)
+                logits = table.behind(outputs, memory=MEMORY)  # once for all rounds
+                self._calibrate(calibration, logits, source.spawn("calibration"), weights, done)
         return self
 
     def _calibrate(
         self,
         calibration: Calibration,
-        table: PrivateRows,
+        logits: PrivateRows,
         source: NoiseSource,
         weights: Tensor | None,
         done: PostTraining,
     ) -> None:
         self.calibration_ = calibration.fit(
-            table.behind(self.run_.outputs, memory=MEMORY),  # once for all rounds
+            logits,
             torch.nn.Identity(),
             source,
             done.ledger,

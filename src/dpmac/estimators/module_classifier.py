@@ -78,7 +78,7 @@ class DPMACModuleClassifier(Labelled, ModuleEstimator):
         after: tuple[Mechanism, ...] = ()
         if calibration is not None:
             after = (calibration.mechanism(),)
-        table, source = self._train(given, targets, OutputLoss(loss, len(classes)), after=after, notes=notes)
+        table, _, source = self._train(given, targets, OutputLoss(loss, len(classes)), after=after, notes=notes)
         self.classes_, self._indicator = classes, indicator
         self.calibration_: tuple[float, float] | None = None
         with self._post_training("calibration") as done:

@@ -60,7 +60,7 @@ class DPMACModuleRegressor(Ranged, ModuleEstimator):
         after: tuple[Mechanism, ...] = ()
         if residuals is not None:
             after = (residuals.mechanism(),)
-        table, source = self._train(given, targets, OutputLoss(LOSSES["squared"], 1), after=after)
+        table, _, source = self._train(given, targets, OutputLoss(LOSSES["squared"], 1), after=after)
         self.target_range_ = (low, high)
         self.residual_std_ = None
         with self._post_training("measuring of residuals") as done:

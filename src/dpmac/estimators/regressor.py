@@ -66,13 +66,13 @@ class DPMACRegressor(Mapped, Ranged, PrivateEstimator):
         after: tuple[Mechanism, ...] = ()
         if residuals is not None:
             after = (residuals.mechanism(),)
-        table, source = self._train(given, targets, LOSSES["squared"], after=after)
+        table, outputs, source = self._train(given, targets, LOSSES["squared"], after=after)
         self.target_range_ = (low, high)
         self.residual_std_: float | None = None
         with self._post_training("measuring of residuals") as done:
             kept = done.kept
             if residuals is not None and not done.made:
-                kept = (residuals.fit(table, self.run_.outputs, source.spawn("residuals"), done.ledger),)
+                kept = (residuals.fit(table, outputs, source.spawn("residuals"), done.ledger),)
                 done.keep(1, kept)
             if kept is not None:
                 self.residual_std_ = kept[0] * (high - low) / 2

@@ -15,6 +15,7 @@ from dpmac.training import Run
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.distributed_sync import checkpoints_for
 from dpmac.training.post_training import PostTraining
+from dpmac.training.threads import using
 from dpmac.training.training_state import handing_over
 
 
@@ -24,6 +25,7 @@ class Resumable(OnRows):
     run_: Run
     _after: PostTraining  # during a fit
     _made_of: Origin  # during a fit: what has made its rows
+    _own_threads: int  # during a fit: torch's threads, for what follows the training as well
 
     def _model(self) -> Any:
         """The trained model."""
@@ -53,7 +55,7 @@ class Resumable(OnRows):
         lock: AbstractContextManager[None] = nullcontext()
         if checkpoints is not None:
             lock = checkpoints.locked()
-        with handing_over(ledger), lock, ledger.noting(run=after.run or None):
+        with using(self._own_threads), handing_over(ledger), lock, ledger.noting(run=after.run or None):
             yield after
         mark(self._model(), Origin.of(ledger, origin_of(self._model())))
         del self._after
@@ -62,7 +64,7 @@ class Resumable(OnRows):
     def _fitted(self) -> None:
         """The end of a fit: nothing is left to resume. The releases that made its rows are part of its origin, too."""
         mark(self._model(), Origin.merged(origin_of(self._model()), self._made_of))
-        del self._made_of
+        del self._made_of, self._own_threads
         checkpoints = self._written_here()
         if checkpoints is not None:
             checkpoints.finished()

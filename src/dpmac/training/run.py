@@ -69,11 +69,15 @@ class Run:
                 given = self.feature_map(given).to(dtype_of(self.model))
             found: Tensor = self.model(given)
             return found
-        exact = self.model.plain().double()
         inputs = x.to(self.model.device)
         if self.feature_map is not None:
             inputs = inputs_of(self.feature_map, self.model, inputs)
-        result: Tensor = exact(inputs.double())
+        return self.outputs_of_inputs(inputs)
+
+    @torch.no_grad()
+    def outputs_of_inputs(self, inputs: Tensor) -> Tensor:
+        """The same of a network's inputs, which are rows behind the feature map."""
+        result: Tensor = self.model.plain().double()(inputs.double())
         return result
 
     def statement(self) -> Statement:

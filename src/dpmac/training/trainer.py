@@ -36,7 +36,7 @@ from dpmac.training.objective import TrainingObjective
 from dpmac.training.run import Record, Run
 from dpmac.training.samples import Samples
 from dpmac.training.setup import Rows, described, setup_for, table_for
-from dpmac.training.training_state import TrainingState, handing_over
+from dpmac.training.training_state import TrainingState, handing_over, shaped_by
 
 Evaluate = Callable[[Any], Mapping[str, float]]  # of the model
 OnStep = Callable[[int, int], None]  # steps done, total steps
@@ -60,7 +60,8 @@ class Trainer:
     covered by the guarantee. ``on_step`` gets the step count, for a progress bar. ``notes`` are added to the list of
     what the run's statement does not cover. ``input_names`` are those of a module's inputs in a table, which are then
     passed by name. With ``autocast=torch.bfloat16`` a torch module computes its products so
-    (:class:`dpmac.modules.Task`); weights, shares and sums stay in single precision.
+    (:class:`dpmac.modules.Task`); weights, shares and sums stay in single precision. ``on_inputs`` gets the
+    table behind the feature map, if that was applied once: it is as private as the rows.
 
     With a ``world`` of several processes (:func:`dpmac.training.together`) each of them calls :meth:`fit` with its own
     part of the rows, and otherwise the same arguments; the plan is for all rows. Initial weights are the leader's.
@@ -82,6 +83,7 @@ class Trainer:
     world: World = SINGLE_PROCESS
     input_names: tuple[str, ...] | None = None
     autocast: torch.dtype | None = None
+    on_inputs: Callable[[PrivateRows], None] | None = None
     front = OldAttribute("feature_map")
 
     @classmethod
@@ -141,7 +143,10 @@ class Trainer:
         # only now that every piece has been used once: one may have loaded a network in the meantime
         found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
         known = Origin.merged(found, rows.origin)
-        table, objective = setup.begin(rows.to(setup.device))
+        given = rows.to(setup.device)
+        table, objective = setup.begin(given)
+        if self.on_inputs is not None and table is not given:
+            self.on_inputs(table)
         samples = Samples(table, self.plan.sampler(self.source.spawn("sampler")))
         training = TrainingState(objective, samples, self.source.spawn("noise"), book, len(before))
         job = self._job()
@@ -150,7 +155,7 @@ class Trainer:
         world.agree("steps done", training.done)
         with closing(samples), nullcontext() if checkpoints is None else held_back() as held:
             while training.done < self.plan.steps:
-                with self._stopping(checkpoints, training, job), _shaped_by(objective, book, known):
+                with self._stopping(checkpoints, training, job), shaped_by(objective, book, known):
                     self._step(training)
                 if world.size > 1:
                     world.note("the weights after a step", checksum(setup.model.parameters()))
@@ -286,13 +291,3 @@ class Trainer:
         made = (*ledger.until(training.begun).mechanisms(), *(e.mechanism() for e in mine))
         if set(merged(made)) != set(self.plan.mechanisms()):
             raise RuntimeError("the ledger does not hold what the plan promised: this is a bug, do not use the model")
-
-
-@contextmanager
-def _shaped_by(objective: TrainingObjective, book: Ledger, known: Origin) -> Iterator[None]:
-    """Around a step: if an error ends the training, the model, which others may still hold, gets its origin."""
-    try:
-        yield
-    except BaseException:
-        mark(objective.model, Origin.of(book, known))
-        raise

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.provenance import Origin, mark
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Ledger
 from dpmac.randomness import NoiseSource, SeededNoise
@@ -99,4 +100,14 @@ def handing_over(ledger: Ledger) -> Iterator[None]:
             error.ledger = ledger  # type: ignore[attr-defined]
             if len(ledger):
                 error.add_note(f"{len(ledger)} releases were made and paid for: this exception's .ledger has them.")
+        raise
+
+
+@contextmanager
+def shaped_by(objective: TrainingObjective, book: Ledger, known: Origin) -> Iterator[None]:
+    """Around a step: if an error ends the training, the model, which others may still hold, gets its origin."""
+    try:
+        yield
+    except BaseException:
+        mark(objective.model, Origin.of(book, known))
         raise

@@ -8,6 +8,7 @@ import torch
 from conftest import make_images, make_problem
 from dpmac.checks import ArgumentError
 from dpmac.mac import OptimizerStep, Polynomial, StepDecay, constant, cosine
+from dpmac.mac.optimizers import PlainAdam, optimizer_for
 from dpmac.randomness import SeededNoise
 from mac.bowls import bowl
 
@@ -74,3 +75,39 @@ def test_it_descends_the_released_polynomial_as_often_as_wanted():
     exact = polynomials[0].minimum(1e-9)
     reached = problem.network.weight_layers[0].matrix()
     assert polynomials[0].change(reached) - polynomials[0].change(exact) < 1e-3 * abs(polynomials[0].change(exact))
+
+
+def test_adams_state_goes_both_ways():
+    """A checkpoint of torch's own Adam goes on with ours, and ours with torch's."""
+    torch.manual_seed(0)
+    ours, theirs = ([torch.ones(3, dtype=torch.float64).requires_grad_()] for _ in range(2))
+    plain, own = PlainAdam(ours, lr=0.1, weight_decay=0.01), torch.optim.Adam(theirs, lr=0.1, weight_decay=0.01)
+    for turn in range(6):
+        gradient = torch.randn(3, dtype=torch.float64)
+        ours[0].grad, theirs[0].grad = gradient.clone(), gradient.clone()
+        plain.step()
+        own.step()
+        assert torch.allclose(ours[0], theirs[0], rtol=1e-12, atol=1e-12)
+        if turn == 2:
+            before = plain.state_dict()
+            plain = PlainAdam(ours, lr=9.0)
+            plain.load_state_dict(own.state_dict())
+            own.load_state_dict({**own.state_dict(), "state": before["state"]})
+    assert plain.state_dict()["param_groups"][0]["lr"] == 0.1
+    with pytest.raises(ValueError, match="another number"):
+        PlainAdam([*ours, *theirs]).load_state_dict(before)
+
+
+def test_options_that_the_plain_adam_lacks_are_torchs_own():
+    kinds = [type(optimizer_for(torch.optim.Adam, [torch.ones(1)], **more)) for more in ({}, {"amsgrad": True})]
+    assert kinds == [PlainAdam, torch.optim.Adam]
+
+
+def test_a_parameter_without_a_gradient_stays():
+    moved, still = torch.ones(1), torch.ones(1)
+    adam = PlainAdam([still, moved], lr=0.1)
+    moved.grad = torch.ones(1)
+    adam.step()
+    assert (float(still), float(moved)) == (1.0, pytest.approx(0.9))
+    adam.zero_grad(set_to_none=False)
+    assert (still.grad, float(moved.grad)) == (None, 0.0)

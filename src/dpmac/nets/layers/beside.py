@@ -59,12 +59,11 @@ class Beside(WeightLayer):
 
     def plain(self) -> nn.Module:
         """One linear layer, whose first rows are those of the identity."""
-        made = nn.Linear(self.inputs, self.inputs + len(self.weight), device="meta").to_empty(device="cpu")
-        made = made.to(self.weight.dtype)
+        made = nn.Linear(self.inputs, self.inputs + len(self.weight), device="meta")
         same = torch.eye(self.inputs, dtype=self.weight.dtype, device=self.weight.device)
         weight = torch.cat([same, self.weight.detach()])
         bias = torch.cat([self.bias.new_zeros(self.inputs), self.bias.detach()])
-        made.load_state_dict({"weight": weight, "bias": bias})
+        made.load_state_dict({"weight": weight.cpu(), "bias": bias.cpu()}, assign=True)
         return made
 
     @classmethod

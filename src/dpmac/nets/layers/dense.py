@@ -69,6 +69,6 @@ class Dense(WeightLayer):
 
 def filled(module: nn.Module, layer: Layer) -> nn.Module:
     """A module made on the device "meta" (torch's own initial draw is skipped) with a copy of the layer's weights."""
-    weights = layer.state_dict()
-    module.to_empty(device="cpu").to(next(iter(weights.values())).dtype).load_state_dict(weights)
+    copies = {name: value.detach().to("cpu", copy=True) for name, value in layer.state_dict().items()}
+    module.load_state_dict(copies, assign=True)  # not into memory like that of "meta": torch computes it with sympy
     return module

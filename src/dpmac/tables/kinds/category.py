@@ -72,24 +72,25 @@ class Category(ColumnKind):
         if cells.dtype.kind in "biuf":
             unique, inverse = np.unique(cells, return_inverse=True)
             return allowed(name, self._looked_up(unique, places)[inverse], self.missing)
+        if cells.dtype.kind == "U":
+            cells = cells.astype(object)  # of plain texts
         return allowed(name, self._looked_up(cells, places), self.missing)
 
     def _looked_up(self, cells: Iterable[Any], places: dict[str, int]) -> Array:
-        seen: dict[str, float] = {}  # of texts alone: as keys of a dict, True and 1 would be one
-        codes = []
-        for cell in cells:
-            code = None
-            if type(cell) is str:
-                code = seen.get(cell)
-            if code is None:
-                there = (places[form] for form in _forms(cell) if form in places)
-                code = math.nan
-                if not is_missing(cell):
-                    code = float(next(there, self.other))
-                if type(cell) is str:
-                    seen[cell] = code
-            codes.append(code)
+        every = list(cells)
+        if set(map(type, every)) <= {str}:
+            known = {text: self._place(text, places) for text in set(every)}
+            return np.fromiter(map(known.__getitem__, every), np.float64, len(every))
+        # of texts alone: as keys of a dict, True and 1 would be one
+        known = {text: self._place(text, places) for text in {cell for cell in every if type(cell) is str}}
+        codes = [known[cell] if type(cell) is str else self._place(cell, places) for cell in every]
         return np.array(codes, dtype=np.float64)
+
+    def _place(self, cell: Any, places: dict[str, int]) -> float:
+        """The code of one cell."""
+        if is_missing(cell):
+            return math.nan
+        return float(next((places[form] for form in _forms(cell) if form in places), self.other))
 
     def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:  # noqa: ARG002
         listed = (value >= 0) & (value < self.other) & (value == torch.floor(value))
