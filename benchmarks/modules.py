@@ -34,6 +34,7 @@ from dpmac.modules import ModuleStep, Task, TrainedModule, settled, with_lora
 from dpmac.privacy import JointClip, Ledger, Plan, PrivateRows, release
 from dpmac.randomness import SystemNoise
 from dpmac.training.objective import StepObjective
+from dpmac.training.samples import Samples
 
 SIGMA, THETA, ROWS = 1.0, 0.3, 20_000
 CROSS_ENTROPY = partial(F.cross_entropy, reduction="none")
@@ -45,7 +46,7 @@ class Transformer(nn.Module):
 
     def __init__(self, width: int = 64, layers: int = 2, length: int = 32, words: int = 1000, private: bool = False):
         super().__init__()
-        self.table, self.positions = nn.Embedding(words, width), nn.Parameter(0.02 * torch.randn(1, length, width))
+        self.table, self.positions = nn.Embedding(words, width), nn.Embedding(length, width)
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, batch_first=True) for _ in range(layers)
         )
@@ -59,7 +60,8 @@ class Transformer(nn.Module):
                 layer.self_attn = attention
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.table(tokens) + self.positions
+        places = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape)
+        x = self.table(tokens) + self.positions(places)
         for layer in self.layers:
             x = layer(x)
         return self.out(x.mean(dim=1))
@@ -129,12 +131,12 @@ def dpmac(module: nn.Module, x: Tensor, y: Tensor, batch: int) -> Stepper:
     step = ModuleStep(settled(Task(module, CROSS_ENTROPY), table.blank(1)), JointClip(THETA))
     trained: Any = TrainedModule(module)
     objective = StepObjective(step, OptimizerStep(lr=1e-3).start(trained, 10**6))
-    sampler = Plan(len(x), batch, 1000, SIGMA, 1e-5).sampler(source)
+    samples = Samples(table, Plan(len(x), batch, 1000, SIGMA, 1e-5).sampler(source))
 
     def one() -> None:
         how: dict[str, Any] = {"divisor": batch, "dtype": objective.dtype, "ledger": ledger}
         query = objective.query()
-        objective.apply(release(table.sample(sampler), query, noise_multiplier=SIGMA, source=source, **how))
+        objective.apply(release(samples.take(more=True), query, noise_multiplier=SIGMA, source=source, **how))
 
     return one
 

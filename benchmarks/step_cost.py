@@ -31,6 +31,7 @@ from dpmac.nets import DenseNetwork, Loss, loss
 from dpmac.privacy import JointClip, Ledger, Plan, PrivateRows, release
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training import Step
+from dpmac.training.samples import Samples
 
 AUTOENCODER = (256, 300, 100, 20, 100, 300, 256)
 CASES: dict[str, tuple[tuple[int, ...], str, int, int]] = {  # sizes, loss, batch, rows
@@ -55,10 +56,10 @@ def dpmac(network: DenseNetwork, g: Loss, x: Tensor, y: Tensor, batch: int, zste
     way = Step(network, g, zstep, Gradients(), JointClip(THETA))
     updater = OptimizerStep(lr=1e-3).start(network, 10**6)
     rows, ledger = PrivateRows(x, y), Ledger()
-    sampler = Plan(len(x), batch, 1000, SIGMA, 1e-5).sampler(s)  # with the room that a usual plan has
+    samples = Samples(rows, Plan(len(x), batch, 1000, SIGMA, 1e-5).sampler(s))  # as a training draws them
 
     def step() -> None:
-        batch_drawn = rows.sample(sampler)
+        batch_drawn = samples.take(more=True)
         how: dict[str, Any] = {"divisor": batch, "dtype": way.dtype}  # as a trainer asks
         answer = release(batch_drawn, way.query(), noise_multiplier=SIGMA, source=s, ledger=ledger, **how)
         updater.apply(way.polynomials(answer))

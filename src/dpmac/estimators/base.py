@@ -126,6 +126,7 @@ class TrainedEstimator(GradientArguments, Resumable):
                 feature_map=feature_map,
                 input_names=self._input_names,
                 micro_batch=machine.micro_batch_size,
+                cuda_graphs=machine.cuda_graphs,
                 evaluate=metric,
                 on_step=on_step,
                 notes=(*notes, *before.notes),

@@ -34,6 +34,8 @@ class Machine:
     world : the processes that fit one model together, each on its own rows (:func:`dpmac.training.together`).
     checkpoint : a folder in which a checkpoint is kept while a training runs (it needs a ``ledger`` on the disk), and
         removed at its end. After a crash the same ``fit`` with the same rows continues, and pays nothing twice.
+    cuda_graphs : whether the steps of a training on a GPU are recorded once and then replayed, which is several times
+        as fast. Switch it off for a torch module whose Python code computes something else from step to step.
     progress : True, False, or "auto" for a bar on a terminal when the work takes more than a moment.
     """
 
@@ -45,6 +47,7 @@ class Machine:
     world: World | None = None
     checkpoint: Checkpoints | str | Path | None = None
     progress: bool | Literal["auto"] = "auto"
+    cuda_graphs: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.device, str | torch.device):
@@ -58,6 +61,8 @@ class Machine:
             raise ArgumentError("scratch", self.scratch, "give the path of a folder, 'auto', or None to write nothing")
         if self.world is not None and not hasattr(self.world, "released"):
             raise ArgumentError("world", self.world, "give what dpmac.training.together() gives, or None")
+        if not isinstance(self.cuda_graphs, bool):
+            raise ArgumentError("cuda_graphs", self.cuda_graphs, "choose True or False")
         Checkpoints.at(self.checkpoint)  # refuses what is no folder
         if self.progress not in (True, False, "auto"):
             raise ArgumentError("progress", self.progress, "choose True, False or 'auto'")

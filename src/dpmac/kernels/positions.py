@@ -34,6 +34,7 @@ from dpmac.kernels.outer import OuterPart
 UNIT_ROUNDOFF = 2.0**-53
 SINGLE_ROUNDOFF = 2.0**-24
 MEMORY = 1 << 26  # bytes of shares, or of Gram matrices, to build at a time
+GPU_MEMORY = 1 << 28  # the same on a GPU, where few and large kernels are quick
 KEPT_MEMORY = 1 << 28  # bytes of shares of one part that are built once and kept
 LARGEST = 1e300  # of a share's terms together: beyond it, one could be built that is not finite
 
@@ -160,7 +161,7 @@ class PositionPart:
     def _pieces(self, spots_per_place: int) -> Iterator[BuiltPart]:
         """The shares in single precision, built slice by slice: so many rows as memory allows, CHUNK at most."""
         d_out, d_in = self.shape
-        size = min(CHUNK, max(1, MEMORY // (4 * d_out * d_in)))
+        size = min(CHUNK, max(1, _memory(self.left) // (4 * d_out * d_in)))
         size = max(spots_per_place, size // spots_per_place * spots_per_place)
         for start in range(0, self.rows, size):
             some = slice(start, start + size)
@@ -168,9 +169,16 @@ class PositionPart:
             yield BuiltPart(shares, None if self.factors is None else self.factors[some])
 
     def _slices(self, bytes_each: int) -> list[tuple[Tensor, Tensor]]:
-        size = max(1, MEMORY // bytes_each)
+        size = max(1, _memory(self.left) // bytes_each)
         pairs = zip(torch.split(self.left, size), torch.split(self.right, size), strict=True)
         return list(pairs) if self.rows else []
+
+
+def _memory(tensor: Tensor) -> int:
+    """Bytes to build at a time on the tensor's device."""
+    if tensor.is_cuda:
+        return GPU_MEMORY
+    return MEMORY
 
 
 def _unit(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:

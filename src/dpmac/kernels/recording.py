@@ -20,9 +20,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from dpmac.kernels.gathering import Columns
 
@@ -36,15 +39,42 @@ class Graph:
 
     def __init__(self, work: Work, columns: Columns, spots: Sequence[Tensor]) -> None:
         self._columns, self._spots = columns, [t.clone() for t in spots]  # kept alive: the graph reads them
-        self._graph = torch.cuda.CUDAGraph()
-        with _no_collection(), torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+        self._graph, outside = torch.cuda.CUDAGraph(), Outside()
+        with _no_collection(), torch.cuda.graph(self._graph, capture_error_mode="thread_local"), outside:
             self._sums = work(columns, *self._spots)
+        self._read = outside.found  # kept alive as well: nobody else may get this memory as long as there is the graph
 
     def __call__(self, spots: Sequence[Tensor]) -> Sums:
         for mine, given in zip(self._spots, spots, strict=True):
             mine.copy_(given)
         self._graph.replay()
         return self._sums
+
+
+class Outside(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While it lasts, lists the tensors that operations read and that none of them made, one for each storage.
+
+    Whatever a recorded query reads, declared or not, it reads at the same address in every replay. If that memory were
+    freed, it could come to hold other numbers, also somebody's; so the graph holds on to it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: list[Tensor] = []
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for tensor in _tensors((args, kwargs)):
+            if tensor.untyped_storage()._cdata not in self._known:
+                self._known.add(tensor.untyped_storage()._cdata)
+                self.found.append(tensor)
+        result = func(*args, **(kwargs or {}))
+        self._known.update(tensor.untyped_storage()._cdata for tensor in _tensors(result))
+        return result
+
+
+def _tensors(given: Any) -> list[Tensor]:
+    return [value for value in tree_leaves(given) if isinstance(value, Tensor)]
 
 
 @dataclass

@@ -39,6 +39,7 @@ class RowGradients:
     plan: tuple[Call, ...]
     whole: tuple[str, ...] = ()  # parameters that are differentiated row by row
     vmapped: bool = True
+    steady: bool = False  # whether forward passes change nothing of the module, so that it may be recorded
 
     @classmethod
     def of(cls, task: Task, few: Columns, more: Columns) -> RowGradients:

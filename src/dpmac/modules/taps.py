@@ -34,6 +34,10 @@ def seen(input: Tensor, gradient: Tensor) -> Tensor:
     return input.detach().to(gradient.dtype)
 
 
+def _device_of(parameters: Mapping[str, Tensor]) -> torch.device:
+    return next((tensor.device for tensor in parameters.values()), torch.device("cpu"))
+
+
 class Tap(torch.autograd.Function):
     """The identity, with a backward pass that notes the gradient. ``anchor`` makes the output part of the graph."""
 
@@ -108,7 +112,8 @@ class Watch(TorchFunctionMode):
         self.rows, self._plan, self._untapped = rows, plan, untapped
         self.calls: list[Call] = []
         self.taps: list[Tapped] = []
-        self.anchor = torch.zeros((), requires_grad=True)
+        # on the device of the parameters: a copy from the CPU would wait for a GPU, and cannot be recorded
+        self.anchor = torch.zeros((), device=_device_of(parameters), requires_grad=True)
         self.memory = ALL_PARTS
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

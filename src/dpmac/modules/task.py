@@ -76,7 +76,8 @@ class Task:
     def _precision(self) -> AbstractContextManager[object]:
         if self.autocast is None:
             return nullcontext()
-        return torch.autocast(self.device.type, self.autocast)
+        # without a cache of converted weights: in a recorded step it would hold memory of the graph
+        return torch.autocast(self.device.type, self.autocast, cache_enabled=False)
 
 
 def device_of(network: nn.Module) -> torch.device:

@@ -6,23 +6,30 @@ of classes has). Nothing is learned of anybody, and nothing is spent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions.row_independence import FIX, MIXES, ROWS, fault_of, trials
 from dpmac.kernels.gathering import Columns
+from dpmac.kernels.precision import full_precision
 from dpmac.modules.gradients import RowGradients, alike, noise_of
 from dpmac.modules.refusals import check_module
+from dpmac.modules.steadiness import settings_of
 from dpmac.modules.task import Task, differentiating
 from dpmac.modules.whole_rows import one_by_one
 from dpmac.privacy.parts import Part
 from dpmac.randomness import NoiseSource, SystemNoise
 
 FEW, MORE = 5, 7  # rows of the two blocks by which calls are settled
+LOOSE = 0.05  # of a gradient's length, in the module's own precision: what rounding may come to near ReLU's edges
 
 
 def made_up(kinds: Columns, rows: int, source: NoiseSource) -> Columns:
@@ -38,17 +45,34 @@ def made_up(kinds: Columns, rows: int, source: NoiseSource) -> Columns:
 
 def settled(task: Task, kinds: Columns, source: NoiseSource | None = None) -> RowGradients:
     """How every row's gradients are found; :class:`ArgumentError` for a module or a loss that cannot be used."""
+    with plain_kernels():
+        return _settled(task, kinds, source)
+
+
+@contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Kernels that round alike for one row and for many, while numbers are compared: no TF32, no fused attention."""
+    exact: AbstractContextManager[object] = nullcontext()
+    try:
+        torch.backends.cudnn.allow_tf32  # noqa: B018 - raises where torch's newer settings differ between kernels
+        exact = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+    except RuntimeError:
+        pass
+    with full_precision(), sdpa_kernel(SDPBackend.MATH), exact:
+        yield
+
+
+def _settled(task: Task, kinds: Columns, source: NoiseSource | None) -> RowGradients:
     check_module(task.module)
     draw = SystemNoise() if source is None else source
     few, more = (made_up(kinds, rows, draw) for rows in (FEW, MORE))
-    before = {name: tensor.clone() for name, tensor in task.module.named_buffers()}
-    exact = replace(task, autocast=None)  # the rules are compared in the module's own precision
+    before, settings = buffers_of(task.module), settings_of(task)
+    own = replace(task, autocast=None)
     try:
-        _check_reached(exact, few)
-        _check_buffers(exact, before)
-        found = RowGradients.of(exact, few, more)
-        _check_sums(exact, found, more)
-        gradients = replace(found, task=task)
+        double = _in_double(own, few)
+        found = _compared(double, *(_as(double.dtype, block) for block in (few, more)))
+        _check_block(replace(found, task=own), more)
+        gradients = replace(found, task=task, steady=settings_of(task) == settings)
         if task.autocast is not None:
             gradients.parts(*more)  # raises where the module, or the loss, cannot be computed so
     except ArgumentError:
@@ -63,10 +87,63 @@ def settled(task: Task, kinds: Columns, source: NoiseSource | None = None) -> Ro
     return gradients
 
 
+def _in_double(task: Task, columns: Columns) -> Task:
+    """The same of a copy in double precision, where that can be computed.
+
+    In single precision some unit of a large module is on one side of ReLU's edge for a row alone, and on the other
+    among others, and its gradient with it: no wrong rule, but it could not be told from one.
+    """
+    if task.dtype == torch.float64:
+        return task
+    try:
+        double = replace(task, module=copy.deepcopy(task.module).double())
+        double.losses(columns)
+    except Exception:  # such as numbers of single precision that the module or the loss makes itself
+        return task
+    return double
+
+
+def _as(dtype: torch.dtype, columns: Columns) -> Columns:
+    """Rows in a precision; a task that converts them would work on copies, and not on what it was given."""
+    return tuple(column.to(dtype) if column.dtype.is_floating_point else column for column in columns)
+
+
+def _compared(task: Task, few: Columns, more: Columns) -> RowGradients:
+    """How the gradients are found, compared with those of every row alone."""
+    before = buffers_of(task.module)
+    _check_reached(task, few)
+    _check_buffers(task, before)
+    found = RowGradients.of(task, few, more)
+    _check_sums(task, found, more)
+    return found
+
+
+def _check_block(gradients: RowGradients, columns: Columns) -> None:
+    """In the module's own precision, too, the rows' gradients add up to autograd's of the block, but for rounding."""
+    task = gradients.task
+    whole = _block_gradients(task, columns)
+    noise = noise_of(whole)
+    for (name, expected), part in zip(whole.items(), gradients.parts(*columns), strict=True):
+        mine: Tensor = part.explicit().sum(dim=0).reshape(expected.shape)
+        off = torch.linalg.vector_norm(mine - expected.double())
+        if off > LOOSE * torch.linalg.vector_norm(expected.double()) + noise * math.sqrt(expected.numel()):
+            raise ArgumentError("module", type(task.module).__name__, f"at {name!r} it {MIXES}: {FIX}")
+
+
+def _block_gradients(task: Task, columns: Columns) -> dict[str, Tensor]:
+    """Autograd's gradients of the sum of all losses of a block."""
+    parameters = task.parameters
+    with differentiating():
+        losses = task.losses(columns)
+        found = torch.autograd.grad(losses, list(parameters.values()), torch.ones_like(losses))
+    return {name: gradient.detach() for name, gradient in zip(parameters, found, strict=True)}
+
+
 def check_rows_alone(task: Task, parts: Callable[..., list[Part]], kinds: Columns) -> None:
     """Raise if rows have a say in each other's parts: the whole query is tried, with outrageous rows as well."""
     blank = tuple(column.new_zeros(ROWS, *column.shape[1:]) for column in kinds)
-    fault = fault_of(parts, trials(blank, tokens=True))
+    with plain_kernels():
+        fault = fault_of(parts, trials(blank, tokens=True))
     if fault is not None:
         raise ArgumentError("module", type(task.module).__name__, f"it, or the loss, {fault}: {FIX}")
 
@@ -92,12 +169,8 @@ def _check_reached(task: Task, columns: Columns) -> None:
 
 def _check_sums(task: Task, gradients: RowGradients, columns: Columns) -> None:
     """The rows' gradients must add up to autograd's of the whole block, and be those of each row alone."""
-    parameters = task.parameters
-    with differentiating():
-        losses = task.losses(columns)
-        found = torch.autograd.grad(losses, list(parameters.values()), torch.ones_like(losses))
-    whole = {name: gradient.detach() for name, gradient in zip(parameters, found, strict=True)}
-    _check_losses(task, losses.detach(), columns)
+    parameters, whole = task.parameters, _block_gradients(task, columns)
+    _check_losses(task, columns)
     alone = one_by_one(task, list(parameters), columns)
     parts = dict(zip(parameters, gradients.parts(*columns), strict=True))
     noise = noise_of(whole)
@@ -112,9 +185,10 @@ def _check_sums(task: Task, gradients: RowGradients, columns: Columns) -> None:
             raise ArgumentError(name, f"a parameter of {type(task.module).__name__}", fix)
 
 
-def _check_losses(task: Task, together: Tensor, columns: Columns) -> None:
+def _check_losses(task: Task, columns: Columns) -> None:
     """The loss of a row must be the same whether other rows are there or not."""
     with torch.no_grad():
+        together = task.losses(columns)
         found = [task.losses(tuple(c[n : n + 1] for c in columns)) for n in range(len(together))]
     if not alike(together, torch.cat(found), noise_of({"losses": together})):
         raise ArgumentError("module", type(task.module).__name__, f"it, or the loss, {MIXES}: {FIX}")
@@ -126,6 +200,11 @@ def _check_buffers(task: Task, before: dict[str, Tensor]) -> None:
     if changed:
         fix = "a forward pass changes it, so it would keep something of private rows: make it a constant, or eval()"
         raise ArgumentError(changed[0], "a buffer", fix)
+
+
+def buffers_of(module: nn.Module) -> dict[str, Tensor]:
+    """A copy of every buffer, by its name."""
+    return {name: tensor.clone() for name, tensor in module.named_buffers()}
 
 
 def changed_buffers(module: nn.Module, before: dict[str, Tensor]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The samples of a training, one after the other; for rows that are not in memory, the next one is prefetched."""
+"""The samples of a training, one after the other; the next one is drawn in the background where that saves time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from dpmac.randomness import SeededNoise
 class Samples:
     """Fresh Poisson samples of ``table``, each returned once.
 
-    Rows of a store are drawn and fetched in the background while the previous sample is processed: the draws are the
-    same as without prefetching, in the same order. The state of a seeded sampler is that before the first sample that
+    While the previous sample is processed, rows of a store are drawn and fetched in the background, and the sample of a
+    table on a GPU is drawn, for which the CPU has time then. The draws are the same as without prefetching, in the same
+    order. The state of a seeded sampler is that before the first sample that
     was not returned yet, so a checkpoint contains nothing of what was only prefetched.
     """
 
     def __init__(self, table: PrivateRows, sampler: PoissonSampler) -> None:
         self._table, self._sampler = table, sampler
         self._pool: ThreadPoolExecutor | None = None
-        if table.stored:
+        if table.stored or table.device.type == "cuda":
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="dpmac-samples")
         self._coming: Future[Batch] | None = None
         self._state: list[dict[str, Any]] = []  # of the sampler, before it drew the prefetched sample

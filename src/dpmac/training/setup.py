@@ -123,7 +123,7 @@ class StackSetup:
 
     def _step(self, feature_map: FeatureMap | None) -> Step:
         t = self.trainer
-        return Step(self.model, t.loss, t.zstep, t.expansion, t.bound, feature_map)
+        return Step(self.model, t.loss, t.zstep, t.expansion, t.bound, feature_map, t.cuda_graphs)
 
 
 @dataclass(eq=False)
@@ -145,7 +145,7 @@ class ModuleSetup:
         kinds = rows.blank(1)
         if self.feature_map is not None:
             kinds = (self._features(kinds[0]), *kinds[1:])
-        step = ModuleStep(settled(self.task, kinds), self.trainer.bound)
+        step = ModuleStep(settled(self.task, kinds), self.trainer.bound, self.trainer.cuda_graphs)
         check_rows_alone(self.task, step.bounded, kinds)
         self._step = step
 

@@ -26,7 +26,7 @@ class Step:
     """rows -> feature map -> coordinates (Z-step) -> expansion -> bound, for the network as it is now.
 
     ``feature_map`` is None if the rows are already mapped. For a table without targets, the network learns to reproduce
-    its own inputs.
+    its own inputs. With ``cuda_graphs`` steps made of our own pieces are recorded on a GPU.
     """
 
     network: Network
@@ -35,6 +35,7 @@ class Step:
     expansion: Expansion
     bound: Bound
     feature_map: FeatureMap | None = None
+    cuda_graphs: bool = True
     _last_query: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)  # one or none
 
     def unbounded(self, x: Tensor, *targets: Tensor) -> list[Part]:
@@ -76,7 +77,9 @@ class Step:
 
     def _reads(self) -> tuple[Tensor, ...] | None:
         """Weights and buffers, if all pieces are ours; other code might change a number in Python between calls."""
-        if not all(map(ours, (self.network, self.loss, self.zstep, self.expansion, self.bound, self.feature_map))):
+        if not self.cuda_graphs or not all(
+            map(ours, (self.network, self.loss, self.zstep, self.expansion, self.bound, self.feature_map))
+        ):
             return None
         modules = [module for module in (self.network, self.feature_map) if isinstance(module, nn.Module)]
         return tuple(tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))

@@ -61,7 +61,8 @@ class Trainer:
     what the run's statement does not cover. ``input_names`` are those of a module's inputs in a table, which are then
     passed by name. With ``autocast=torch.bfloat16`` a torch module computes its products so
     (:class:`dpmac.modules.Task`); weights, shares and sums stay in single precision. ``on_inputs`` gets the
-    table behind the feature map, if that was applied once: it is as private as the rows.
+    table behind the feature map, if that was applied once: it is as private as the rows. ``cuda_graphs=False`` does not
+    record steps on a GPU (for a module whose Python code changes what it computes from step to step).
 
     With a ``world`` of several processes (:func:`dpmac.training.together`) each of them calls :meth:`fit` with its own
     part of the rows, and otherwise the same arguments; the plan is for all rows. Initial weights are the leader's.
@@ -84,6 +85,7 @@ class Trainer:
     input_names: tuple[str, ...] | None = None
     autocast: torch.dtype | None = None
     on_inputs: Callable[[PrivateRows], None] | None = None
+    cuda_graphs: bool = True
     front = OldAttribute("feature_map")
 
     @classmethod

@@ -15,7 +15,8 @@ from dpmac.modules.shares import Built, Positions, Share
 from dpmac.modules.taps import Watch, seen
 
 Sizes = int | Sequence[int]
-FEW = 32  # rows whose patches are made at a time
+FEW = 32  # rows whose patches are made at a time on a CPU, whose cache can hold them
+PATCHES = 1 << 28  # bytes of patches that are made at a time on a GPU, where few and large kernels are quick
 
 
 def conv(
@@ -99,20 +100,27 @@ def _weight_share(watch: Watch, slopes: Tensor, images: Tensor, cut: Callable[[T
     """From slopes (rows, k, d_out, positions) and the images whose patches ``cut`` gives: (..., d_in, positions).
 
     Patches take far more memory than images. Where every row's gradient is built anyway, they are made for a few rows
-    at a time, which a cache can hold.
+    at a time.
     """
     rows, each, units, positions = slopes.shape
     width = cut(images[:1]).shape[1] // groups
     if groups == 1 and not (slopes.dtype == torch.float32 and watch.taken(slopes[..., 0].numel() * width)):
         return Positions(_positions(slopes), _positions(by_row(cut(images), rows)))
     values = slopes.new_empty(rows * each * groups, units // groups, width)
-    few = FEW * each
+    few = _at_a_time(slopes, width * groups) * each
     for start in range(0, rows * each, few):
         left = slopes.flatten(0, 1)[start : start + few].reshape(-1, units // groups, positions)
         right = cut(images[start : start + few]).reshape(-1, width, positions)
         torch.bmm(left, right.transpose(1, 2), out=values[start * groups : (start + few) * groups])
     by_rows = values.reshape(rows, each, units * width)
     return Built(by_rows.squeeze(1) if each == 1 else by_rows.sum(dim=1))
+
+
+def _at_a_time(slopes: Tensor, width: int) -> int:
+    """The number of rows whose patches, ``width`` numbers at every position, are made at a time."""
+    if slopes.device.type == "cpu":
+        return FEW
+    return max(1, PATCHES // (4 * slopes.shape[1] * slopes.shape[3] * width))
 
 
 def _positions(values: Tensor) -> Tensor:
