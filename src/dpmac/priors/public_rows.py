@@ -48,13 +48,18 @@ def _rows_of(table: Any, schema: Schema | None) -> Tensor:
     refuse_released("table", table)
     if schema is not None:
         refuse_released("schema", schema)
-        return TableEncoder(schema).codes(table)
+        return _refused_outputs(TableEncoder(schema).codes(table))
     try:
         found = torch.as_tensor(np.asarray(table), dtype=torch.float64).clone()
     except (TypeError, ValueError, RuntimeError):
         raise ArgumentError("table", type(table).__name__, "give an array of numbers, or a table and schema=") from None
     if found.dim() < 2 or not len(found):
         raise ArgumentError("table", f"shape {tuple(found.shape)}", "give at least one row, (rows, features)")
+    return _refused_outputs(found)
+
+
+def _refused_outputs(found: Tensor) -> Tensor:
+    """The rows, unless a column of them is what a private model of this process has given."""
     if maker_of(found.flatten(1).numpy()).runs:
         raise ArgumentError("table", "outputs of a private model", "bring rows that no private row has shaped")
     return found

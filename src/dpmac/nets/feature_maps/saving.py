@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError
-from dpmac.extensions.provenance import PUBLIC, Origin
+from dpmac.extensions.provenance import PUBLIC, Origin, mark, origin_of
 from dpmac.nets.feature_maps.base import FeatureMap
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 
@@ -77,8 +77,9 @@ def packed_feature_map(feature_map: FeatureMap, where: str, tensors: dict[str, T
         else:
             arguments[name] = {"plain": value}
     found = {"kind": feature_map.kind, "arguments": arguments}
-    if feature_map.origin != PUBLIC:
-        found["origin"] = feature_map.origin.to_dict()
+    known = origin_of(feature_map, name="feature_map")  # and of all that it holds
+    if known != PUBLIC:
+        found["origin"] = known.to_dict()
     return found
 
 
@@ -107,7 +108,11 @@ def _packed_module(module: nn.Module, place: str, tensors: dict[str, Tensor]) ->
                 "module", type(module).__name__, f"{name!r} of its state is no tensor: it cannot be saved"
             )
         tensors[f"{place}.{name}"] = tensor
-    return {"module": type(module).__name__, "weights": {name: f"{place}.{name}" for name in weights}}
+    found = {"module": type(module).__name__, "weights": {name: f"{place}.{name}" for name in weights}}
+    known = origin_of(module, name="module")
+    if known != PUBLIC:
+        found["origin"] = known.to_dict()
+    return found
 
 
 def _argument(value: dict[str, Any], tensors: dict[str, Tensor], path: str | Path, modules: list[nn.Module]) -> Any:
@@ -123,7 +128,8 @@ def _argument(value: dict[str, Any], tensors: dict[str, Tensor], path: str | Pat
 def _with_weights(
     value: dict[str, Any], tensors: dict[str, Tensor], path: str | Path, modules: list[nn.Module]
 ) -> nn.Module:
-    """A copy of the next module that was handed in, with the file's weights; it must be of the class in the file."""
+    """A copy of the next module that was handed in, with the file's weights and what has shaped them; it must be of
+    the class in the file."""
     needed = value["module"]
     given = None
     if modules:
@@ -133,4 +139,5 @@ def _with_weights(
         raise ArgumentError("modules", None if given is None else type(given).__name__, fix)
     made = copy.deepcopy(given)
     made.load_state_dict({name: tensors[place] for name, place in value["weights"].items()})
+    mark(made, Origin.merged(origin_of(made, name="modules"), Origin.from_dict(value.get("origin"))))
     return made
