@@ -16,6 +16,7 @@ from dpmac.checks import ArgumentError
 from dpmac.extensions.provenance import PUBLIC
 from dpmac.extensions.row_independence import FIX, MIXES, REMEMBERS, ROWS, fault_of, trials
 from dpmac.modules.gradients import alike
+from dpmac.modules.kept import check_keeps_nothing
 from dpmac.modules.refusals import check_layers
 from dpmac.modules.rules import RULES
 from dpmac.modules.taps import Watch
@@ -122,6 +123,7 @@ class FrozenModule(FeatureMap):
         if not torch.equal(found.nan_to_num(), again.nan_to_num()):
             raise ArgumentError("module", name, f"it {REMEMBERS}: what draws must be off in evaluation mode")
         fault = fault_of(self.forward, trials((blank,), tokens=True))
+        check_keeps_nothing(self.module, self._features, (rows,), made_up((blank,), ROWS, SystemNoise()))
         if fault is None and not alike(found, torch.cat(alone)):
             fault = MIXES
         if fault is not None:

@@ -6,6 +6,7 @@ of classes has). Nothing is learned of anybody, and nothing is spent.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,6 +17,8 @@ from dpmac.checks import ArgumentError
 from dpmac.extensions.row_independence import FIX, MIXES, ROWS, fault_of, trials
 from dpmac.kernels.gathering import Columns
 from dpmac.modules.gradients import RowGradients, alike, noise_of
+from dpmac.modules.kept import check_keeps_nothing
+from dpmac.modules.outputs import RowOutputs
 from dpmac.modules.refusals import check_module
 from dpmac.modules.task import Task, differentiating
 from dpmac.modules.whole_rows import one_by_one
@@ -48,6 +51,8 @@ def settled(task: Task, kinds: Columns, source: NoiseSource | None = None) -> Ro
         _check_buffers(exact, before)
         found = RowGradients.of(exact, few, more)
         _check_sums(exact, found, more)
+        first, second = (made_up(kinds, FEW, draw) for _ in range(2))
+        check_keeps_nothing(task.module, lambda *columns: exact.losses(columns), first, second)
         gradients = replace(found, task=task)
         if task.autocast is not None:
             gradients.parts(*more)  # raises where the module, or the loss, cannot be computed so
@@ -69,6 +74,39 @@ def check_rows_alone(task: Task, parts: Callable[..., list[Part]], kinds: Column
     fault = fault_of(parts, trials(blank, tokens=True))
     if fault is not None:
         raise ArgumentError("module", type(task.module).__name__, f"it, or the loss, {fault}: {FIX}")
+
+
+def check_outputs(outputs: RowOutputs, kinds: Columns, source: NoiseSource | None = None) -> None:
+    """Raise unless a module can be used as it is after its training, in evaluation mode: to predict, and to be
+    calibrated, which is a release. It must give numbers for made-up rows, for each by itself, and keep nothing. What
+    it cannot do in training mode either is left to :func:`settled`."""
+    module = copy.deepcopy(outputs.module).eval()
+    tried, name = replace(outputs, module=module), type(module).__name__
+    mode = "in evaluation mode, in which it predicts and is calibrated, it"
+    before = {name: tensor.clone() for name, tensor in module.named_buffers()}
+    draw = SystemNoise() if source is None else source
+    first, second = (made_up(kinds, FEW, draw) for _ in range(2))
+    try:
+        tried(*first)
+    except Exception as error:
+        if _raises(replace(outputs, module=copy.deepcopy(outputs.module)), first):
+            return
+        fix = f"{mode} raised {type(error).__name__} for made-up rows: {error}"
+        raise ArgumentError("module", name, fix) from error
+    blank = tuple(column.new_zeros(ROWS, *column.shape[1:]) for column in kinds)
+    fault = fault_of(tried, trials(blank, tokens=True))
+    if fault is not None:
+        raise ArgumentError("module", name, f"{mode} {fault}: {FIX}")
+    check_keeps_nothing(module, tried, first, second)
+    _check_constant(module, before)
+
+
+def _raises(outputs: RowOutputs, columns: Columns) -> bool:
+    try:
+        outputs(*columns)
+    except Exception:
+        return True
+    return False
 
 
 def _check_reached(task: Task, columns: Columns) -> None:
@@ -122,7 +160,11 @@ def _check_losses(task: Task, together: Tensor, columns: Columns) -> None:
 
 def _check_buffers(task: Task, before: dict[str, Tensor]) -> None:
     """No forward pass may change a buffer: what it keeps of private rows would leave without noise."""
-    changed = changed_buffers(task.module, before)
+    _check_constant(task.module, before)
+
+
+def _check_constant(module: nn.Module, before: dict[str, Tensor]) -> None:
+    changed = changed_buffers(module, before)
     if changed:
         fix = "a forward pass changes it, so it would keep something of private rows: make it a constant, or eval()"
         raise ArgumentError(changed[0], "a buffer", fix)
