@@ -98,7 +98,8 @@ def load(folder: str | Path, *, activations: Sequence[Activation] = (), module: 
     Nothing is executed from the files. One that is missing, cut short, edited or another's is a FileNotFoundError or a
     ValueError that names it. ``activations`` of your own are in a file by their names alone: hand them in. So is the
     torch ``module`` of a :class:`dpmac.DPMACModuleClassifier` or ``Regressor``: hand in its class, which is built with
-    the arguments that were saved, or an instance of the same shapes, of which a copy gets the weights. And so is the
+    the arguments that were saved (once without memory, to compare shapes: a class that cannot be made so must be handed
+    in as an instance), or an instance of the same shapes, of which a copy gets the weights. And so is the
     encoder of a :class:`dpmac.modules.FrozenModule`: hand in an instance (several in a list). A folder names no place
     on the machine of whoever saved it: ``ledger`` is a copy to look at, which refuses to record anything. To fit again,
     name the ledger of the rows: ``model.set_params(ledger="a/path")``.

@@ -16,9 +16,11 @@ from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions.provenance import PUBLIC, Origin, mark, origin_of
+from dpmac.limits import STACK
 from dpmac.nets.feature_maps.base import FeatureMap
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 
+MADE = 2**26  # numbers of a file's feature maps that follow from others
 FORMAT = "dpmac-front-1"  # what version 0.2 called a feature map: its files are read for ever
 _OLD_ARGUMENTS = {"fronts": "feature_maps"}
 # kinds of packages above this one, which list themselves when they are imported
@@ -122,7 +124,21 @@ def _argument(value: dict[str, Any], tensors: dict[str, Tensor], path: str | Pat
         return tensors[value["tensor"]]
     if "module" in value:
         return _with_weights(value, tensors, path, modules)
-    return tuple(unpacked_feature_map(item, tensors, path, modules) for item in value["fronts"])
+    return _several(value["fronts"], tensors, path, modules)
+
+
+def _several(
+    packed: Sequence[dict[str, Any]], tensors: dict[str, Tensor], path: str | Path, modules: list[nn.Module]
+) -> tuple[FeatureMap, ...]:
+    """The feature maps of a chain. Some follow from a few plain numbers, so what they hold is counted meanwhile."""
+    if len(packed) > STACK:
+        raise ValueError(f"a chain of {len(packed):,} feature maps, and {STACK:,} are the most")
+    most, made = MADE + sum(tensor.numel() for tensor in tensors.values()), list[FeatureMap]()
+    for item in packed:
+        made.append(unpacked_feature_map(item, tensors, path, modules))
+        if sum(numbers.numel() for one in made for numbers in one.buffers()) > most:
+            raise ValueError(f"its feature maps would hold more than {MADE:,} numbers beside those in the file")
+    return tuple(made)
 
 
 def _with_weights(
