@@ -49,7 +49,7 @@ MUTANTS = (
         "The statement does not say what a frozen module was trained on.",
         "It is public.",
         "modules/frozen.py",
-        "        self.origin = PUBLIC.called_public(said)\n",
+        '        self.origin = Origin(declared=(f"a frozen module, {type(module).__name__}, trained on {self.trained_on}",))\n',
         "",
         (f"{FROZEN}::test_the_statement_names_what_it_was_trained_on",),
     ),

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpmac.checks import ArgumentError, integer
+from dpmac.checks import ArgumentError, integer, public_text
 from dpmac.extensions.outputs import maker_of
 from dpmac.priors.base import MOST_ROWS, Prior, refuse_released
 from dpmac.tables import Schema, TableEncoder
@@ -24,9 +24,7 @@ class PublicRows(Prior):
     kind = "public rows"
 
     def __init__(self, table: Any, called: str, schema: Schema | None = None) -> None:
-        if not isinstance(called, str) or not called.strip():
-            raise ArgumentError("called", called, "say what these public rows are, such as 'UCI Adult, 1994'")
-        self.called = " ".join(called.split()).rstrip(".;")
+        self.called = public_text("called", called, "say what these public rows are, such as 'UCI Adult, 1994'")
         self.rows = _rows_of(table, schema)
 
     def drawn(self, rows: int) -> Tensor:

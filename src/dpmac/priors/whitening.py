@@ -92,8 +92,8 @@ def _whitening(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions)
     else:
         matrix = matrix[:, : options.directions]
     scale = options.length / torch.linalg.vector_norm(features @ matrix, dim=1).mean()
-    said = f"{len(features):,} rows {prior.described()}"
-    return Whitening(_rounded(centre), _rounded(matrix * scale), said)
+    rows = f"{len(features):,} rows {prior.described()}"
+    return Whitening(_rounded(centre), _rounded(matrix * scale), rows)
 
 
 def _features(feature_map: FeatureMap, rows: Tensor) -> Tensor:

@@ -53,7 +53,8 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     of a running train. ``extra``, plain values for JSON, goes into ``result.json``. What is written is public or was
     released. A seed (``random_state``) is kept as well, and the model card then warns of it; an argument that is an
     object of your own, or the path of a ledger, is kept by its name alone, and an activation of your own must be handed
-    to :func:`load`. Of the :class:`dpmac.Machine` its processes and the places of files are not kept.
+    to :func:`load`. Of the :class:`dpmac.Machine` its processes and the places of files are not kept. What a module's
+    class is called with (``module__...``) is kept as it is: a path in it is in the folder.
     """
     check_whole(estimator)
     where = Path(folder).absolute()

@@ -104,12 +104,7 @@ def unpacked_feature_map(
 
 def _packed_module(module: nn.Module, place: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
     weights = module.state_dict()
-    for name, tensor in weights.items():
-        if not isinstance(tensor, Tensor):
-            raise ArgumentError(
-                "module", type(module).__name__, f"{name!r} of its state is no tensor: it cannot be saved"
-            )
-        tensors[f"{place}.{name}"] = tensor
+    tensors |= {f"{place}.{name}": tensor for name, tensor in weights.items()}
     found = {"module": type(module).__name__, "weights": {name: f"{place}.{name}" for name in weights}}
     known = origin_of(module, name="module")
     if known != PUBLIC:
