@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 LORA, FROZEN = "tests/modules/test_lora.py", "tests/modules/test_frozen.py"
+MAPS = "tests/extensions/test_origins_of_feature_maps.py"
 
 MUTANTS = (
     Mutant(
@@ -48,7 +49,8 @@ MUTANTS = (
         "The statement does not say what a frozen module was trained on.",
         "It is public.",
         "modules/frozen.py",
-        "        self.origin = PUBLIC.called_public(said)\n",
+        '        self.origin = Origin(declared=(f"a frozen module, {type(module).__name__}, '
+        'trained on {self.trained_on}",))\n',
         "",
         (f"{FROZEN}::test_the_statement_names_what_it_was_trained_on",),
     ),
@@ -79,5 +81,88 @@ MUTANTS = (
         "        if fault is not None:\n",
         "        if fault is not None and not self.module:\n",
         (f"{FROZEN}::test_what_is_no_feature_map_is_refused_before_anything_is_spent",),
+    ),
+    Mutant(
+        "frozen-module-washed-by-a-file",
+        "A frozen module that private rows have shaped is saved, and is public when it is loaded.",
+        "The file has the feature map's own origin. Real.",
+        "nets/feature_maps/saving.py",
+        '    known = origin_of(feature_map, name="feature_map")  # and of all that it holds\n',
+        "    known = feature_map.origin\n",
+        (f"{MAPS}::test_a_frozen_module_is_saved_with_what_has_shaped_it",),
+    ),
+    Mutant(
+        "frozen-weights-washed-by-a-file",
+        "The encoder in a frozen module that was loaded does not know what has shaped it.",
+        "The feature map around it does. Real.",
+        "nets/feature_maps/saving.py",
+        '    mark(made, Origin.merged(origin_of(made, name="modules"), Origin.from_dict(value.get("origin"))))\n',
+        "",
+        (f"{MAPS}::test_a_frozen_module_is_saved_with_what_has_shaped_it",),
+    ),
+    Mutant(
+        "whitening-of-released-features-public",
+        "A whitening by the moments of released features passes for public.",
+        "It was drawn rows that went through. Real.",
+        "priors/whitening.py",
+        "        made.origin = known  # its numbers are moments of what the feature map gave\n",
+        "",
+        (f"{MAPS}::test_a_whitening_knows_what_has_shaped_the_features_that_it_was_computed_from",),
+    ),
+    Mutant(
+        "whitening-shared-between-origins",
+        "Of two feature maps with equal numbers, one public and one released, both get the first one's whitening.",
+        "The numbers follow from the content.",
+        "priors/whitening.py",
+        "    plain: list[Any] = [packed, prior.kind, asdict(options), known.to_dict()]\n",
+        '    packed["arguments"].get("module", {}).pop("origin", None)\n'
+        '    packed.pop("origin", None)\n'
+        "    plain: list[Any] = [packed, prior.kind, asdict(options)]\n",
+        (f"{MAPS}::test_equal_numbers_of_another_origin_are_another_whitening",),
+    ),
+    Mutant(
+        "any-generator-is-a-prior",
+        "A generator that private rows have shaped draws the rows of a whitening, and its ledger is not asked for.",
+        "Nothing of a prior is private. Real.",
+        "priors/whitening.py",
+        '    refuse_released("prior", prior)\n',
+        "",
+        (f"{MAPS}::test_a_prior_of_ones_own_that_a_release_has_shaped_is_refused",),
+    ),
+    Mutant(
+        "outputs-in-a-table-called-public",
+        "Codes of a private PCA are taken for public rows if they come as a table with a schema.",
+        "Arrays are looked at. Real.",
+        "priors/public_rows.py",
+        "        return _refused_outputs(TableEncoder(schema).codes(table))\n",
+        "        return TableEncoder(schema).codes(table)\n",
+        (f"{MAPS}::test_outputs_of_a_private_model_in_a_table_are_no_public_rows",),
+    ),
+    Mutant(
+        "plain-copy-forgets",
+        "The plain torch copy of a trained network passes for public.",
+        "It has nothing of this package in it. Real.",
+        "nets/network.py",
+        "            mark(made, self.origin)\n",
+        "            pass\n",
+        (f"{MAPS}::test_a_plain_copy_of_a_network_knows_what_has_shaped_it",),
+    ),
+    Mutant(
+        "plain-layer-forgets",
+        "The plain torch copy of a trained layer passes for public.",
+        "It has nothing of this package in it. Real.",
+        "nets/layers/dense.py",
+        "        mark(module, layer.origin)\n",
+        "        pass\n",
+        (f"{MAPS}::test_a_plain_copy_of_a_layer_knows_it_too",),
+    ),
+    Mutant(
+        "widest-input-alone",
+        "Of several inputs only the widest is looked at for outputs of another private estimator.",
+        "It is enough to know the table by. Real.",
+        "estimators/given.py",
+        "        return (self.x, *self.more)\n",
+        "        return (self.few,)\n",
+        ("tests/estimators/test_stage_warnings.py::test_every_input_of_a_module_is_looked_at_not_the_widest_alone",),
     ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+SAID = 10_000  # characters of a text in the words of the user
 
 
 class ArgumentError(ValueError):
@@ -71,6 +72,17 @@ def check_utf8(name: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise ArgumentError(name, text, "this is not UTF-8 text, which files and reports are: rename it") from None
+
+
+def public_text(name: str, value: Any, fix: str) -> str:
+    """A text in the user's words on one line, as every file, card and report of a model can hold it."""
+    if not isinstance(value, str) or not value.strip():
+        raise ArgumentError(name, value, fix)
+    check_utf8(name, value)
+    text = " ".join(value.split()).rstrip(".;")
+    if len(text) > SAID:
+        raise ArgumentError(name, f"{text[:40]}...", f"it has {len(text):,} characters, and {SAID:,} are the most")
+    return text
 
 
 def check_dimensions(part: Any, **wanted: int) -> None:

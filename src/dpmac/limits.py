@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dpmac.checks import ArgumentError, check_utf8
+
 JSON_BYTES = 2**26  # of a JSON file, and of the header of a safetensors file
 TENSOR_BYTES = 2**32  # of a safetensors file
 LEDGER_BYTES = 2**29  # of a ledger in a model's folder: more than a million releases
@@ -86,3 +88,15 @@ def _within(value: Any) -> Iterator[Any]:
         yield from value.values()
     elif isinstance(value, list):
         yield from value
+
+
+def check_kept(name: str, value: Any) -> None:
+    """Raise :class:`ArgumentError` for an argument with a text in it that no file of a model could hold."""
+    if isinstance(value, str):
+        check_utf8(name, value)
+        if len(value) > TEXT:
+            fix = f"it has {len(value):,} characters, and {TEXT:,} are the most that a model's file holds of one text"
+            raise ArgumentError(name, f"{value[:40]}...", fix)
+    elif isinstance(value, dict | list | tuple):
+        for item in (*value.keys(), *value.values()) if isinstance(value, dict) else value:
+            check_kept(name, item)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import dpmac
+from dpmac import DPMACModuleClassifier
 from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACAutoencoder, DPMACClassifier, Machine
+from dpmac.modules import FrozenModule
+from dpmac.nets.feature_maps import FeatureMap
+from dpmac.priors import Prior, PublicRows, WhiteningOptions, whitened
 from dpmac.privacy import Ledger, PerLayerClip
 
 DRAW = np.random.RandomState(0)
@@ -120,3 +126,106 @@ def test_thresholds_at_the_ends_of_what_is_allowed_come_to_a_model(threshold, tm
     model = DPMACClassifier(epsilon=5, epochs=2, bound=PerLayerClip(threshold)).fit(X, Y)
     again = dpmac.load(model.save(tmp_path / "model"))
     assert np.isfinite(again.predict_proba(X)).all()
+
+
+# --- what no file of a model could keep -------------------------------------------------------------------------------
+
+
+class Named(nn.Module):
+    """Takes inputs of any name, and a text."""
+
+    def __init__(self, text=None):
+        super().__init__()
+        self.last = nn.Linear(3, 2)
+
+    def forward(self, *one, **named):
+        return self.last(next(iter((*one, *named.values()))))
+
+
+class Extra(Named):
+    def get_extra_state(self):
+        return {"steps": 1}
+
+    def set_extra_state(self, state):
+        pass
+
+
+class OwnMap(FeatureMap):
+    """A feature map of the user's own, without arguments()."""
+
+    kind = "own"
+
+    def forward(self, rows):
+        return rows.double()
+
+    def shape_after(self, shape):
+        return shape
+
+
+class Odd(OwnMap):
+    def arguments(self):
+        return {"formula": abs}
+
+
+LONG, HALF = "x" * 70_000, "\udc80"
+UNKEPT = [
+    ({"module": Extra}, X, "_extra_state"),
+    ({"module__text": LONG}, X, "^module__text=.*70,000 characters"),
+    ({"module__text": ["a", {"b": HALF}]}, X, "^module__text=.*UTF-8"),
+    ({"public_start": LONG}, X, "70,000 characters"),
+    ({"public_start": HALF}, X, "UTF-8"),
+    ({}, {LONG: X.astype(np.float32)}, "^X=.*70,000 characters"),
+    ({}, {HALF: X.astype(np.float32)}, "^X=.*UTF-8"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows", "message"), UNKEPT, ids=[case[2] + str(n) for n, case in enumerate(UNKEPT)]
+)
+def test_of_modules(arguments, rows, message):
+    ledger = Ledger()
+    model = DPMACModuleClassifier(**{"module": Named, "epsilon": 2.0, "delta": 1e-3, "epochs": 1, **arguments})
+    with pytest.raises(ArgumentError, match=message):
+        model.set_params(ledger=ledger).fit(rows, Y)
+    assert len(ledger) == 0
+
+
+@pytest.mark.parametrize("kind", [OwnMap, Odd])
+def test_of_feature_maps(kind):
+    ledger = Ledger()
+    with pytest.raises(ArgumentError, match=rf"^feature_map='{kind.__name__}': no file can keep it"):
+        DPMACClassifier(feature_map=kind(), ledger=ledger, feature_range=(-1, 1)).fit(X, Y)
+    assert len(ledger) == 0
+
+
+class Said(Prior):
+    kind = "said"
+
+    def __init__(self, text):
+        self.text = text
+
+    def drawn(self, rows):
+        return torch.linspace(0, 1, 3 * rows).reshape(rows, 3)
+
+    def described(self):
+        return self.text
+
+    def arguments(self):
+        return {"text": self.text}
+
+    @classmethod
+    def sample(cls):
+        return cls("made up")
+
+
+@pytest.mark.parametrize(("text", "message"), [(LONG, "70,0.. characters"), (HALF, "UTF-8")], ids=["long", "half"])
+def test_of_words(text, message):
+    for make in (
+        lambda: FrozenModule(nn.Linear(3, 2), text),
+        lambda: PublicRows(X, text),
+        lambda: whitened(FrozenModule(nn.Linear(3, 2), "nothing"), Said(text), WhiteningOptions(rows=20)),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            make()
+    with pytest.raises(ArgumentError, match="'_extra_state' of its state is no tensor"):
+        FrozenModule(Extra(), "nothing")

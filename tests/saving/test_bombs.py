@@ -213,6 +213,24 @@ def test_a_feature_map_of_cosines_is_no_larger_than_it_may_be(tmp_path):
             LowFrequencies(side, count)
 
 
+def chain_of(count, path):
+    arguments = {"side": {"plain": 20}, "count": {"plain": 20}, "centre": {"plain": 0.0}}
+    maps = [{"kind": "low-frequencies", "arguments": arguments}] * count
+    header = {"format": "dpmac-front-1", "front": {"kind": "chain", "arguments": {"feature_maps": {"fronts": maps}}}}
+    path.write_bytes(save({"nothing": np.zeros(0)}, metadata={"dpmac": json.dumps(header)}))
+    return path
+
+
+def test_a_chain_of_feature_maps_is_no_larger_than_it_may_be(tmp_path, monkeypatch):
+    """5,696 bytes that asked for forty bases of 268 MB each took as much memory as there was."""
+    monkeypatch.setattr("dpmac.nets.feature_maps.saving.MADE", 20_000)
+    assert len(load_feature_map(chain_of(2, tmp_path / "two")).feature_maps) == 2
+    with pytest.raises(ValueError, match="more than 20,000 numbers beside those in the file"):
+        load_feature_map(chain_of(3, tmp_path / "three"))
+    with pytest.raises(ValueError, match="a chain of 1,001 feature maps"):
+        load_feature_map(chain_of(STACK + 1, tmp_path / "many"))
+
+
 # --- what load would refuse is refused before a fit is paid for, or by save -------------------------------------------
 
 

@@ -172,3 +172,51 @@ def test_a_manifest_that_was_forged_is_refused(case, tmp_path):
     found.manifest["fitted"].update(FORGED[case])
     with pytest.raises(ValueError, match="do not belong together"):
         found.estimator(module=Small)
+
+
+class Deep(nn.Module):
+    """As many layers, and as wide ones, as its arguments say."""
+
+    def __init__(self, width=3, depth=1):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, width), nn.Linear(width, 2)
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in (self.first, *self.layers):
+            x = torch.tanh(layer(x))
+        return self.last(x)
+
+
+class Looking(Small):
+    """Cannot be made without memory: it looks at a number of its own."""
+
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self.scale = float(torch.linspace(0, 1, 3)[1].item())
+
+
+CLAIMS = [
+    ({"module__width": 10**6}, "first.bias is"),
+    ({"module__depth": 10**9}, "more than 1,600 layers and parameters"),
+]
+
+
+@pytest.mark.parametrize(("claims", "said"), CLAIMS, ids=["width", "depth"])
+def test_arguments_in_a_folder_are_compared_with_its_file_before_memory_is_spent(claims, said, tmp_path, monkeypatch):
+    """A folder of 9 KB asked for a layer of 20,000 by 20,000, and 2 GB were taken before it was refused."""
+    model, x = fitted(12, Deep, module__depth=1)
+    found = open_folder(model.save(tmp_path / "run"))
+    assert np.array_equal(found.estimator(module=Deep).predict_proba(x), model.predict_proba(x))
+    found.manifest["arguments"].update(claims)
+    monkeypatch.setattr("dpmac.saving.module_model._made", lambda *_: pytest.fail("memory was spent"))
+    with pytest.raises(ValueError, match=said):
+        found.estimator(module=Deep)
+
+
+def test_a_module_that_cannot_be_made_without_memory_is_handed_in_as_an_instance(tmp_path):
+    model, x = fitted(13, Looking, module__width=3)
+    folder = model.save(tmp_path / "run")
+    with pytest.raises(ArgumentError, match="Hand in an instance"):
+        dpmac.load(folder, module=Looking)
+    assert np.array_equal(dpmac.load(folder, module=Looking(width=3)).predict(x), model.predict(x))

@@ -90,7 +90,7 @@ class TrainedEstimator(GradientArguments, Resumable):
         feature_map = self._map_of(given, defaults)
         metric = None if evaluate is None else evaluate(feature_map)
         check_origin(found, plan.delta, schema=feature_map)
-        before = stage_before(given.few, found, own.mechanisms(), plan.delta, self._world.leads)
+        before = stage_before(given.inputs, found, own.mechanisms(), plan.delta, self._world.leads)
         bound = self._bound(defaults)
         if not plan.noise_multiplier:
             bound = Unbounded()

@@ -79,7 +79,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableArguments, O
         ledger.check_unit(given.unit)
         self._check_total(ledger, _mechanisms(shares, sigma), delta)
         known = check_origin(ledger, delta, schema=feature_map)
-        before = stage_before(given.few, ledger, _mechanisms(shares, sigma), delta, self._world.leads)
+        before = stage_before(given.inputs, ledger, _mechanisms(shares, sigma), delta, self._world.leads)
         if feature_map is None and sigma and self._world.leads:
             warn_of_scales(given.few)
         with counted(given.few, self.epsilon, ledger, self.ledger is not None or not self._world.leads):

@@ -49,6 +49,13 @@ class Given:
         return widest.reshape(len(widest), -1)
 
     @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """All inputs, of which any may be what another private estimator gave; some rows of a table not in memory."""
+        if isinstance(self.x, Stored):
+            return (self.x.few,)
+        return (self.x, *self.more)
+
+    @property
     def n(self) -> int:
         """The number of persons, else of rows: public, and what every plan and default follows from."""
         if self.persons is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 from torch import nn
@@ -11,6 +12,7 @@ from dpmac.estimators.arguments import Arguments, estimator
 from dpmac.estimators.base import PrivateEstimator
 from dpmac.estimators.given import Given
 from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
+from dpmac.nets.feature_maps.saving import packed_feature_map
 from dpmac.planning.plan import Plan
 from dpmac.priors import Prior, SchemaPrior, WhiteningOptions, whitened
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for, whitens
@@ -50,6 +52,7 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
                 given = type(given).__name__
             fix = "give a dpmac.nets.feature_maps.FeatureMap, such as dpmac.modules.FrozenModule(encoder, ...), or None"
             raise ArgumentError("feature_map", given, fix)
+        _check_kept(self.feature_map)
         if first is None:
             return self.feature_map
         return Chain((first, self.feature_map))
@@ -99,6 +102,18 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
         if encoder is None or self.feature_map is not None or encoder.schema.origin.runs:
             return None
         return SchemaPrior(encoder.schema)
+
+
+def _check_kept(feature_map: FeatureMap) -> None:
+    """Raise unless a file can keep the feature map, which must not be found out when the fit is paid for."""
+    try:
+        json.dumps(packed_feature_map(feature_map, "map", {}), allow_nan=False)
+    except ArgumentError:
+        raise
+    except (NotImplementedError, TypeError, ValueError) as error:
+        said = f" ({error})".replace(" ()", "")
+        fix = f"no file can keep it{said}: its arguments() must give plain values, tensors, modules and feature maps"
+        raise ArgumentError("feature_map", type(feature_map).__name__, fix) from error
 
 
 def own_part(estimator: Mapped, whole: FeatureMap) -> FeatureMap:

@@ -19,10 +19,12 @@ from dpmac.estimators.module_inputs import Inputs, read_inputs
 from dpmac.estimators.module_stores import DatasetStore, Encode, is_table
 from dpmac.estimators.rows import Array
 from dpmac.extensions.provenance import PUBLIC, Origin, mark, origin_of
+from dpmac.limits import check_kept
 from dpmac.modules.outputs import RowOutputs
-from dpmac.modules.refusals import check_module
+from dpmac.modules.refusals import check_module, check_state
 from dpmac.modules.task import device_of
 from dpmac.modules.token_limits import token_limits
+from dpmac.modules.trying import check_outputs
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.privacy import Plan
 from dpmac.randomness import NoiseSource, torch_draws_from
@@ -58,6 +60,8 @@ class ModuleEstimator(ModuleArguments, TrainedEstimator):
                 raise ArgumentError(f"{PREFIX}{name}", value, fix)
         if self.public_start is not None:
             PUBLIC.called_public(self.public_start)  # raises for what is no reason
+        for name, value in self._of_module.items():
+            check_kept(f"{PREFIX}{name}", value)
 
     def _built(self, draw: NoiseSource) -> nn.Module:
         """The module before the first step: a copy of the instance, or an instance of the class."""
@@ -75,7 +79,7 @@ class ModuleEstimator(ModuleArguments, TrainedEstimator):
     def _start(
         self,
         given: Given,
-        targets: Tensor | None,  # noqa: ARG002 - a module knows its outputs
+        targets: Tensor | None,
         defaults: Defaults,  # noqa: ARG002
         feature_map: FeatureMap | None,  # noqa: ARG002
         draw: NoiseSource,
@@ -83,10 +87,18 @@ class ModuleEstimator(ModuleArguments, TrainedEstimator):
         module = self._built(draw)
         if self.public_start is not None:  # beside the releases that have shaped it, which its ledger must hold
             mark(module, Origin.merged(origin_of(module), PUBLIC.called_public(self.public_start)))
+        check_state(module)
+        self._world.everywhere(lambda: self._check_outputs(module, targets))
         if isinstance(given.x, Tensor):
             columns, limits = (given.x, *given.more), self._limits(module)
             self._world.everywhere(lambda: self._check_tokens(columns, limits))
         return module
+
+    def _check_outputs(self, module: nn.Module, targets: Tensor | None) -> None:
+        """Raise unless the module can be used when it is trained, which must not be found out when that is paid for."""
+        assert targets is not None
+        blank = tuple(column.to(device_of(module)) for column in blank_of(self.inputs_, 1))
+        check_outputs(RowOutputs(module, targets.shape[1], self._input_names), blank)
 
     def _limits(self, module: nn.Module) -> dict[int, int]:
         """How many tokens there are, by the place of an input."""
@@ -120,6 +132,8 @@ class ModuleEstimator(ModuleArguments, TrainedEstimator):
         """The rows of a fit with their ``targets``, (n, units); or (0, units), where a dataset has them."""
         if encode is None and len(targets) != len(read):
             raise ArgumentError("y", f"{len(targets)} targets", f"there are {len(read)} rows")
+        for name in read.names or ():
+            check_kept("X", name)
         self.inputs_, self._input_names = read.kinds, read.names
         ids = None
         if isinstance(groups, str) and is_table(X):

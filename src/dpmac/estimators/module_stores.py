@@ -123,11 +123,10 @@ class DatasetStore:
         return (*made, targets)
 
     def few(self) -> Tensor:
-        """Some rows by which the table is recognised, of its widest input, (rows, numbers)."""
+        """Some rows by which the table is recognised, all inputs side by side, (rows, numbers)."""
         places = torch.linspace(0, len(self) - 1, min(len(self), _FEW), dtype=torch.float64).long()
         columns = self.fetch(places)[:-1]
-        widest = max(columns, key=lambda column: column[0].numel())
-        return widest.reshape(len(widest), -1).float()
+        return torch.cat([column.reshape(len(column), -1).float() for column in columns], dim=1)
 
 
 def kinds_of(source: Source, names: Sequence[str] | None) -> tuple[Kind, ...]:

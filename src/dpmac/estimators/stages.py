@@ -28,12 +28,14 @@ class Stage:
     notes: tuple[str, ...] = ()
 
 
-def stage_before(rows: Tensor, ledger: Ledger, own: Iterable[Mechanism], delta: float, leads: bool = True) -> Stage:
-    """What has made ``rows``; a warning, before anything is spent, if ``ledger`` lacks releases of it.
+def stage_before(
+    inputs: Iterable[Tensor], ledger: Ledger, own: Iterable[Mechanism], delta: float, leads: bool = True
+) -> Stage:
+    """What has made any of the ``inputs``; a warning, before anything is spent, if ``ledger`` lacks releases of it.
 
     ``own`` is what this fit will release. Only the process that ``leads`` warns.
     """
-    origin = maker_of(rows.detach().flatten(1).cpu().numpy())
+    origin = Origin.merged(*(maker_of(rows.detach().flatten(1).cpu().numpy()) for rows in inputs))
     lacking = origin.beyond(ledger)
     if not lacking:
         return Stage(origin, origin.notes())

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 from torch import nn
 
-from dpmac.checks import ArgumentError
+from dpmac.checks import ArgumentError, public_text
 from dpmac.extensions.contents import held_by, is_inert, is_opaque, module_of
 from dpmac.privacy.accounting import Mechanism, epsilon_of, merged
 
@@ -103,9 +103,8 @@ class Origin:
 
     def called_public(self, why: str) -> Origin:
         """An origin without releases, declared public by the user."""
-        if not isinstance(why, str) or not why.strip():
-            raise ArgumentError("why", why, "say why no row to come has shaped it, such as 'rows of other people'")
-        return Origin(declared=(*self.declared, " ".join(why.split()).rstrip(".;")))
+        text = public_text("why", why, "say why no row to come has shaped it, such as 'rows of other people'")
+        return Origin(declared=(*self.declared, text))
 
     def notes(self) -> tuple[str, ...]:
         """Lines for a statement: what relies on the user's declarations."""

@@ -12,11 +12,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from dpmac.checks import ArgumentError
-from dpmac.extensions.provenance import PUBLIC
+from dpmac.checks import ArgumentError, public_text
+from dpmac.extensions.provenance import Origin
 from dpmac.extensions.row_independence import FIX, MIXES, REMEMBERS, ROWS, fault_of, trials
 from dpmac.modules.gradients import alike
-from dpmac.modules.refusals import check_layers
+from dpmac.modules.kept import check_keeps_nothing
+from dpmac.modules.refusals import check_layers, check_state
 from dpmac.modules.rules import RULES
 from dpmac.modules.taps import Watch
 from dpmac.modules.trying import changed_buffers, made_up
@@ -49,15 +50,13 @@ class FrozenModule(FeatureMap):
         super().__init__()
         if not isinstance(module, nn.Module):
             raise ArgumentError("module", module, "give a torch module")
-        if not isinstance(trained_on, str) or not trained_on.strip():
-            fix = "say what data its numbers come from, such as 'ImageNet' or 'nothing: drawn numbers'"
-            raise ArgumentError("trained_on", trained_on, fix)
+        fix = "say what data its numbers come from, such as 'ImageNet' or 'nothing: drawn numbers'"
+        self.trained_on, self.tokens = public_text("trained_on", trained_on, fix), bool(tokens)
         self.module = copy.deepcopy(module).eval()
         check_layers(self.module)
+        check_state(self.module)
         self.module.requires_grad_(False)
-        self.trained_on, self.tokens = " ".join(trained_on.split()).rstrip(".;"), bool(tokens)
-        said = f"a frozen module, {type(module).__name__}, trained on {self.trained_on}"
-        self.origin = PUBLIC.called_public(said)
+        self.origin = Origin(declared=(f"a frozen module, {type(module).__name__}, trained on {self.trained_on}",))
         self._shapes: dict[Shape, Shape] = {}
 
     def train(self, mode: bool = True) -> Self:
@@ -122,6 +121,7 @@ class FrozenModule(FeatureMap):
         if not torch.equal(found.nan_to_num(), again.nan_to_num()):
             raise ArgumentError("module", name, f"it {REMEMBERS}: what draws must be off in evaluation mode")
         fault = fault_of(self.forward, trials((blank,), tokens=True))
+        check_keeps_nothing(self.module, self._features, (rows,), made_up((blank,), ROWS, SystemNoise()))
         if fault is None and not alike(found, torch.cat(alone)):
             fault = MIXES
         if fault is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
@@ -86,3 +86,11 @@ def _check_parameters(module: nn.Module) -> None:
     if len(kinds) > 1:
         fix = "all trained parameters must have one precision and one device: module.to(device, dtype)"
         raise ArgumentError("module", sorted(map(str, kinds)), fix)
+
+
+def check_state(module: nn.Module) -> None:
+    """Raise unless a file can keep all of a module's state: tensors under their names."""
+    for name, tensor in module.state_dict().items():
+        if not isinstance(tensor, Tensor):
+            fix = f"{name!r} of its state is no tensor, and a model's file keeps tensors: leave get_extra_state out"
+            raise ArgumentError("module", type(module).__name__, fix)

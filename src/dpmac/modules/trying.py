@@ -21,6 +21,8 @@ from dpmac.extensions.row_independence import FIX, MIXES, ROWS, fault_of, trials
 from dpmac.kernels.gathering import Columns
 from dpmac.kernels.precision import full_precision
 from dpmac.modules.gradients import RowGradients, alike, noise_of
+from dpmac.modules.kept import check_keeps_nothing, same
+from dpmac.modules.outputs import RowOutputs
 from dpmac.modules.refusals import check_module
 from dpmac.modules.steadiness import settings_of
 from dpmac.modules.task import Task, differentiating
@@ -72,6 +74,8 @@ def _settled(task: Task, kinds: Columns, source: NoiseSource | None) -> RowGradi
         double = _in_double(own, few)
         found = _compared(double, *(_as(double.dtype, block) for block in (few, more)))
         _check_block(replace(found, task=own), more)
+        first, second = (made_up(kinds, FEW, draw) for _ in range(2))
+        check_keeps_nothing(task.module, lambda *columns: own.losses(columns), first, second)
         gradients = replace(found, task=task, steady=settings_of(task) == settings)
         if task.autocast is not None:
             gradients.parts(*more)  # raises where the module, or the loss, cannot be computed so
@@ -148,13 +152,46 @@ def check_rows_alone(task: Task, parts: Callable[..., list[Part]], kinds: Column
         raise ArgumentError("module", type(task.module).__name__, f"it, or the loss, {fault}: {FIX}")
 
 
+def check_outputs(outputs: RowOutputs, kinds: Columns, source: NoiseSource | None = None) -> None:
+    """Raise unless a module can be used as it is after its training, in evaluation mode: to predict, and to be
+    calibrated, which is a release. It must give numbers for made-up rows, for each by itself, and keep nothing. What
+    it cannot do in training mode either is left to :func:`settled`."""
+    module = copy.deepcopy(outputs.module).eval()
+    tried, name = replace(outputs, module=module), type(module).__name__
+    mode = "in evaluation mode, in which it predicts and is calibrated, it"
+    before = {name: tensor.clone() for name, tensor in module.named_buffers()}
+    draw = SystemNoise() if source is None else source
+    first, second = (made_up(kinds, FEW, draw) for _ in range(2))
+    try:
+        tried(*first)
+    except Exception as error:
+        if _raises(replace(outputs, module=copy.deepcopy(outputs.module)), first):
+            return
+        fix = f"{mode} raised {type(error).__name__} for made-up rows: {error}"
+        raise ArgumentError("module", name, fix) from error
+    blank = tuple(column.new_zeros(ROWS, *column.shape[1:]) for column in kinds)
+    fault = fault_of(tried, trials(blank, tokens=True))
+    if fault is not None:
+        raise ArgumentError("module", name, f"{mode} {fault}: {FIX}")
+    check_keeps_nothing(module, tried, first, second)
+    _check_constant(module, before)
+
+
+def _raises(outputs: RowOutputs, columns: Columns) -> bool:
+    try:
+        outputs(*columns)
+    except Exception:
+        return True
+    return False
+
+
 def _check_reached(task: Task, columns: Columns) -> None:
     """Every trained parameter must have a gradient: noise on one that has none would only move it about."""
     parameters = task.parameters
     given = [column.clone() for column in columns]
     with differentiating():
         losses = task.losses(columns)
-        if not all(map(_same, columns, given)):
+        if not all(map(same, columns, given)):
             fix = "it changes its inputs in place, which are read more than once: let it make new tensors"
             raise ArgumentError("module", type(task.module).__name__, fix)
         if not losses.requires_grad:
@@ -196,7 +233,11 @@ def _check_losses(task: Task, columns: Columns) -> None:
 
 def _check_buffers(task: Task, before: dict[str, Tensor]) -> None:
     """No forward pass may change a buffer: what it keeps of private rows would leave without noise."""
-    changed = changed_buffers(task.module, before)
+    _check_constant(task.module, before)
+
+
+def _check_constant(module: nn.Module, before: dict[str, Tensor]) -> None:
+    changed = changed_buffers(module, before)
     if changed:
         fix = "a forward pass changes it, so it would keep something of private rows: make it a constant, or eval()"
         raise ArgumentError(changed[0], "a buffer", fix)
@@ -211,14 +252,8 @@ def changed_buffers(module: nn.Module, before: dict[str, Tensor]) -> list[str]:
     """The names of buffers that are not as ``before``; each is put back."""
     changed = []
     for name, tensor in module.named_buffers():
-        if name not in before or not _same(tensor, before[name]):
+        if name not in before or not same(tensor, before[name]):
             changed.append(name)
             if name in before:
                 tensor.copy_(before[name])
     return changed
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    if one.shape != other.shape:
-        return False
-    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())

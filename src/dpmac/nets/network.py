@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, integer
-from dpmac.extensions.provenance import PUBLIC, Origin, Shaped, origin_of
+from dpmac.extensions.provenance import PUBLIC, Origin, Shaped, mark, origin_of
 from dpmac.limits import NUMBERS, STACK
 from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
@@ -150,9 +150,12 @@ class Network(Shaped):
                     item.origin = value
 
     def plain(self) -> nn.Sequential:
-        """A copy as a bare ``nn.Sequential`` that needs nothing of this package."""
+        """A copy as a bare ``nn.Sequential`` that computes without this package. It still knows what has shaped it."""
         modules = [item.plain() if isinstance(item, Layer) else item.module() for item in self._stack]
-        return nn.Sequential(*modules).to(self.weight_layers[0].weight)
+        made = nn.Sequential(*modules).to(self.weight_layers[0].weight)
+        if self.origin != PUBLIC:
+            mark(made, self.origin)
+        return made
 
     def save(self, path: str | Path) -> None:
         """Write weights and architecture to one safetensors file; activations go by their names."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpmac.checks import ArgumentError, integer
+from dpmac.checks import ArgumentError, integer, public_text
 from dpmac.extensions.outputs import maker_of
 from dpmac.priors.base import MOST_ROWS, Prior, refuse_released
 from dpmac.tables import Schema, TableEncoder
@@ -24,9 +24,7 @@ class PublicRows(Prior):
     kind = "public rows"
 
     def __init__(self, table: Any, called: str, schema: Schema | None = None) -> None:
-        if not isinstance(called, str) or not called.strip():
-            raise ArgumentError("called", called, "say what these public rows are, such as 'UCI Adult, 1994'")
-        self.called = " ".join(called.split()).rstrip(".;")
+        self.called = public_text("called", called, "say what these public rows are, such as 'UCI Adult, 1994'")
         self.rows = _rows_of(table, schema)
 
     def drawn(self, rows: int) -> Tensor:
@@ -48,13 +46,18 @@ def _rows_of(table: Any, schema: Schema | None) -> Tensor:
     refuse_released("table", table)
     if schema is not None:
         refuse_released("schema", schema)
-        return TableEncoder(schema).codes(table)
+        return _refused_outputs(TableEncoder(schema).codes(table))
     try:
         found = torch.as_tensor(np.asarray(table), dtype=torch.float64).clone()
     except (TypeError, ValueError, RuntimeError):
         raise ArgumentError("table", type(table).__name__, "give an array of numbers, or a table and schema=") from None
     if found.dim() < 2 or not len(found):
         raise ArgumentError("table", f"shape {tuple(found.shape)}", "give at least one row, (rows, features)")
+    return _refused_outputs(found)
+
+
+def _refused_outputs(found: Tensor) -> Tensor:
+    """The rows, unless a column of them is what a private model of this process has given."""
     if maker_of(found.flatten(1).numpy()).runs:
         raise ArgumentError("table", "outputs of a private model", "bring rows that no private row has shaped")
     return found

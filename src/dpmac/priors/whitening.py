@@ -22,9 +22,10 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
+from dpmac.extensions.provenance import Origin, origin_of
 from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
 from dpmac.nets.feature_maps.saving import packed_feature_map
-from dpmac.priors.base import Prior
+from dpmac.priors.base import Prior, refuse_released
 
 ROWS = 20_000
 _GRID = 2.0**20
@@ -55,16 +56,21 @@ class WhiteningOptions:
 def whitened(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions | None = None) -> Chain:
     """``feature_map``, then the whitening that ``prior`` gives: public, and the same for the same arguments.
 
-    It is computed in seconds, and once only for the same content.
+    It is computed in seconds, and once only for the same content. What private releases have shaped the feature map
+    have shaped the whitening, too, and it knows; a prior that a release has shaped is refused.
     """
     if not isinstance(prior, Prior):
         raise ArgumentError("prior", prior, "give a dpmac.priors.Prior, such as SchemaPrior(schema)")
+    refuse_released("prior", prior)
     chosen = options
     if chosen is None:
         chosen = WhiteningOptions()
-    key = _content(feature_map, prior, chosen)
+    known = Origin.merged(origin_of(feature_map, name="feature_map"), origin_of(prior, name="prior"))
+    key = _content(feature_map, prior, chosen, known)
     if key not in _known:
-        _known[key] = _whitening(feature_map, prior, chosen)
+        made = _whitening(feature_map, prior, chosen)
+        made.origin = known  # its numbers are moments of what the feature map gave
+        _known[key] = made
         while len(_known) > _KEPT:
             _known.popitem(last=False)
     _known.move_to_end(key)
@@ -86,8 +92,8 @@ def _whitening(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions)
     else:
         matrix = matrix[:, : options.directions]
     scale = options.length / torch.linalg.vector_norm(features @ matrix, dim=1).mean()
-    said = f"{len(features):,} rows {prior.described()}"
-    return Whitening(_rounded(centre), _rounded(matrix * scale), said)
+    rows = f"{len(features):,} rows {prior.described()}"
+    return Whitening(_rounded(centre), _rounded(matrix * scale), rows)
 
 
 def _features(feature_map: FeatureMap, rows: Tensor) -> Tensor:
@@ -103,10 +109,11 @@ def _rounded(numbers: Tensor) -> Tensor:
     return torch.round(numbers * _GRID) / _GRID
 
 
-def _content(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions) -> str:
-    """A digest of everything that the numbers follow from."""
+def _content(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions, known: Origin) -> str:
+    """A digest of everything that the numbers follow from, and of what has shaped them."""
     tensors: dict[str, Tensor] = {}
-    plain: list[Any] = [packed_feature_map(feature_map, "map", tensors), prior.kind, asdict(options)]
+    packed = packed_feature_map(feature_map, "map", tensors)
+    plain: list[Any] = [packed, prior.kind, asdict(options), known.to_dict()]
     for name, value in prior.arguments().items():
         if isinstance(value, Tensor):
             tensors[f"prior.{name}"] = value

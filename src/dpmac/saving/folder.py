@@ -53,7 +53,8 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     of a running train. ``extra``, plain values for JSON, goes into ``result.json``. What is written is public or was
     released. A seed (``random_state``) is kept as well, and the model card then warns of it; an argument that is an
     object of your own, or the path of a ledger, is kept by its name alone, and an activation of your own must be handed
-    to :func:`load`. Of the :class:`dpmac.Machine` its processes and the places of files are not kept.
+    to :func:`load`. Of the :class:`dpmac.Machine` its processes and the places of files are not kept. What a module's
+    class is called with (``module__...``) is kept as it is: a path in it is in the folder.
     """
     check_whole(estimator)
     where = Path(folder).absolute()
@@ -98,7 +99,8 @@ def load(folder: str | Path, *, activations: Sequence[Activation] = (), module: 
     Nothing is executed from the files. One that is missing, cut short, edited or another's is a FileNotFoundError or a
     ValueError that names it. ``activations`` of your own are in a file by their names alone: hand them in. So is the
     torch ``module`` of a :class:`dpmac.DPMACModuleClassifier` or ``Regressor``: hand in its class, which is built with
-    the arguments that were saved, or an instance of the same shapes, of which a copy gets the weights. And so is the
+    the arguments that were saved (once without memory, to compare shapes: a class that cannot be made so must be handed
+    in as an instance), or an instance of the same shapes, of which a copy gets the weights. And so is the
     encoder of a :class:`dpmac.modules.FrozenModule`: hand in an instance (several in a list). A folder names no place
     on the machine of whoever saved it: ``ledger`` is a copy to look at, which refuses to record anything. To fit again,
     name the ledger of the rows: ``model.set_params(ledger="a/path")``.

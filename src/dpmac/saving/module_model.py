@@ -7,12 +7,20 @@ put into it. Nothing in a folder is executed.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from dpmac.checks import ArgumentError
 from dpmac.estimators.module_base import ModuleEstimator
@@ -24,6 +32,7 @@ from dpmac.nets.files import read_tensors, rebuilding
 from dpmac.privacy import Ledger
 from dpmac.randomness import SystemNoise, torch_draws_from
 
+_EACH, _FEW = 100, 1_000  # layers and parameters for every tensor of a file, and besides
 _KINDS = ("float", "bool", "uint8", "int8", "int16", "int32", "int64")
 
 
@@ -50,6 +59,7 @@ def check_handed_in(saved: Any, module: Any) -> None:
 def loaded_module(estimator: ModuleEstimator, path: Path, ledger: Ledger) -> nn.Module:
     """The estimator's module with the weights of ``path`` and the origin that they have, in eval mode."""
     header, weights = read_tensors(path, FORMAT, "the weights of a module")
+    _check_claims(estimator, weights, path)
     module = _made(estimator, path)
     kind = str(header.get("module"))
     if type(module).__name__ != kind:
@@ -75,6 +85,42 @@ def _made(estimator: ModuleEstimator, path: Path) -> nn.Module:
     if not isinstance(made, nn.Module):
         raise ArgumentError("module", type(made).__name__, f"for {path} give a class of torch modules, or an instance")
     return made
+
+
+def _check_claims(estimator: ModuleEstimator, weights: dict[str, Tensor], path: Path) -> None:
+    """Raise unless the arguments in the folder make a module as large as the file says, before memory is spent on it.
+
+    The class is called once on the device "meta", which has shapes and no memory. Arguments of the folder may ask for
+    any width and any number of layers. Without any there is nothing that a folder could claim.
+    """
+    if isinstance(estimator.module, nn.Module) or not estimator._of_module:
+        return
+    fix = f"with the arguments beside {path} it cannot be made without memory"
+    try:
+        with torch.device("meta"), _at_most(_EACH * len(weights) + _FEW):
+            claimed = estimator.module(**estimator._of_module)
+    except Exception as error:
+        said = f"{fix} ({type(error).__name__}: {error}). Hand in an instance, built as it was for the fit"
+        raise ArgumentError("module", name_of(estimator.module), said) from error
+    if isinstance(claimed, nn.Module):
+        _check_same(claimed, weights, path)
+
+
+@contextmanager
+def _at_most(most: int) -> Iterator[None]:
+    """Inside, this thread puts at most so many layers and parameters into modules."""
+    count, thread = itertools.count(1), threading.get_ident()
+
+    def counted(*_: Any) -> None:
+        if threading.get_ident() == thread and next(count) > most:
+            raise ValueError(f"it has more than {most:,} layers and parameters, far more than the file")
+
+    hooks = (register_module_module_registration_hook(counted), register_module_parameter_registration_hook(counted))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _check_same(module: nn.Module, weights: dict[str, Tensor], path: Path) -> None:

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from dpmac.extensions.row_independence import ROWS, Trial, blamed, fault_of, trials
+from dpmac.checks import ArgumentError
+from dpmac.extensions.row_independence import FIX, ROWS, Trial, blamed, fault_of, trials
+from dpmac.nets import Activation, Network
 from dpmac.nets.network import Stage
 from dpmac.privacy import PrivateRows
 from dpmac.training.step import Step, inputs_of, ours
@@ -31,6 +34,9 @@ def check_step(step: Step, table: PrivateRows) -> None:
     kind = _kind(step, blank)
     if kind is not None and kind in _PASSED:
         return
+    own = [stage.activation for stage in step.network.stages if not ours(stage.activation)]
+    if own:
+        _check_plain(step.network, own[0])
     classes = not getattr(step.loss, "free_targets", True)
     made = trials(blank, classes)
     fault = fault_of(step.bounded, made)
@@ -43,6 +49,24 @@ def check_step(step: Step, table: PrivateRows) -> None:
         if found is not None:
             raise blamed(name, piece, found)
     raise blamed("bound", step.bound, fault)
+
+
+def _check_plain(network: Network, own: Activation) -> None:
+    """Raise unless the plain copy of a network with an activation of the user's own treats every row by itself.
+
+    The trained network predicts and is calibrated by it: what is wrong with it must not be found out when the training
+    is paid for.
+    """
+    made = trials((torch.zeros(ROWS, *network.input_shape, dtype=torch.float64, device=network.device),))
+    plain = network.plain().double()
+    try:
+        plain(*made[0].rows)
+    except Exception as error:
+        fix = f"its module raised {type(error).__name__} for made-up numbers: {error}"
+        raise ArgumentError("activation", own, fix) from error
+    found = fault_of(plain, made)
+    if found is not None:
+        raise ArgumentError("activation", own, f"its module {found}: {FIX}")
 
 
 def _kind(step: Step, blank: tuple[Tensor, ...]) -> tuple[Any, ...] | None:

@@ -15,10 +15,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError
-from dpmac.extensions.provenance import PUBLIC, Origin
+from dpmac.extensions.provenance import PUBLIC, Origin, mark, origin_of
+from dpmac.limits import STACK
 from dpmac.nets.feature_maps.base import FeatureMap
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 
+MADE = 2**26  # numbers of a file's feature maps that follow from others
 FORMAT = "dpmac-front-1"  # what version 0.2 called a feature map: its files are read for ever
 _OLD_ARGUMENTS = {"fronts": "feature_maps"}
 # kinds of packages above this one, which list themselves when they are imported
@@ -77,8 +79,9 @@ def packed_feature_map(feature_map: FeatureMap, where: str, tensors: dict[str, T
         else:
             arguments[name] = {"plain": value}
     found = {"kind": feature_map.kind, "arguments": arguments}
-    if feature_map.origin != PUBLIC:
-        found["origin"] = feature_map.origin.to_dict()
+    known = origin_of(feature_map, name="feature_map")  # and of all that it holds
+    if known != PUBLIC:
+        found["origin"] = known.to_dict()
     return found
 
 
@@ -101,13 +104,12 @@ def unpacked_feature_map(
 
 def _packed_module(module: nn.Module, place: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
     weights = module.state_dict()
-    for name, tensor in weights.items():
-        if not isinstance(tensor, Tensor):
-            raise ArgumentError(
-                "module", type(module).__name__, f"{name!r} of its state is no tensor: it cannot be saved"
-            )
-        tensors[f"{place}.{name}"] = tensor
-    return {"module": type(module).__name__, "weights": {name: f"{place}.{name}" for name in weights}}
+    tensors |= {f"{place}.{name}": tensor for name, tensor in weights.items()}
+    found = {"module": type(module).__name__, "weights": {name: f"{place}.{name}" for name in weights}}
+    known = origin_of(module, name="module")
+    if known != PUBLIC:
+        found["origin"] = known.to_dict()
+    return found
 
 
 def _argument(value: dict[str, Any], tensors: dict[str, Tensor], path: str | Path, modules: list[nn.Module]) -> Any:
@@ -117,13 +119,28 @@ def _argument(value: dict[str, Any], tensors: dict[str, Tensor], path: str | Pat
         return tensors[value["tensor"]]
     if "module" in value:
         return _with_weights(value, tensors, path, modules)
-    return tuple(unpacked_feature_map(item, tensors, path, modules) for item in value["fronts"])
+    return _several(value["fronts"], tensors, path, modules)
+
+
+def _several(
+    packed: Sequence[dict[str, Any]], tensors: dict[str, Tensor], path: str | Path, modules: list[nn.Module]
+) -> tuple[FeatureMap, ...]:
+    """The feature maps of a chain. Some follow from a few plain numbers, so what they hold is counted meanwhile."""
+    if len(packed) > STACK:
+        raise ValueError(f"a chain of {len(packed):,} feature maps, and {STACK:,} are the most")
+    most, made = MADE + sum(tensor.numel() for tensor in tensors.values()), list[FeatureMap]()
+    for item in packed:
+        made.append(unpacked_feature_map(item, tensors, path, modules))
+        if sum(numbers.numel() for one in made for numbers in one.buffers()) > most:
+            raise ValueError(f"its feature maps would hold more than {MADE:,} numbers beside those in the file")
+    return tuple(made)
 
 
 def _with_weights(
     value: dict[str, Any], tensors: dict[str, Tensor], path: str | Path, modules: list[nn.Module]
 ) -> nn.Module:
-    """A copy of the next module that was handed in, with the file's weights; it must be of the class in the file."""
+    """A copy of the next module that was handed in, with the file's weights and what has shaped them; it must be of
+    the class in the file."""
     needed = value["module"]
     given = None
     if modules:
@@ -133,4 +150,5 @@ def _with_weights(
         raise ArgumentError("modules", None if given is None else type(given).__name__, fix)
     made = copy.deepcopy(given)
     made.load_state_dict({name: tensors[place] for name, place in value["weights"].items()})
+    mark(made, Origin.merged(origin_of(made, name="modules"), Origin.from_dict(value.get("origin"))))
     return made

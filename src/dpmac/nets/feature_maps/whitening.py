@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpmac.checks import ArgumentError
+from dpmac.checks import ArgumentError, public_text
 from dpmac.nets.feature_maps.base import FeatureMap, Shape, check_width
 
 
@@ -34,9 +34,7 @@ class Whitening(FeatureMap):
         if self.matrix.dim() != 2 or self.centre.shape != self.matrix.shape[:1]:
             shapes = f"shapes {tuple(self.centre.shape)} and {tuple(self.matrix.shape)}"
             raise ArgumentError("centre, matrix", shapes, "give (features,) and (features, directions)")
-        if not isinstance(prior, str) or not prior.strip():
-            raise ArgumentError("prior", prior, "say what rows the numbers come from")
-        self.prior = prior
+        self.prior = public_text("prior", prior, "say what rows the numbers come from")
 
     def forward(self, rows: Tensor) -> Tensor:
         """The product is taken in single precision, in which networks see their inputs anyway: twice as quick."""

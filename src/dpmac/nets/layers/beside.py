@@ -63,8 +63,7 @@ class Beside(WeightLayer):
         same = torch.eye(self.inputs, dtype=self.weight.dtype, device=self.weight.device)
         weight = torch.cat([same, self.weight.detach()])
         bias = torch.cat([self.bias.new_zeros(self.inputs), self.bias.detach()])
-        made.load_state_dict({"weight": weight.cpu(), "bias": bias.cpu()}, assign=True)
-        return made
+        return filled(made, self, {"weight": weight, "bias": bias})
 
     @classmethod
     def sample(cls) -> tuple[Layer, Shape]:

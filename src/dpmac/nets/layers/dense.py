@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpmac.checks import ArgumentError, integer
+from dpmac.extensions.provenance import PUBLIC, mark
 from dpmac.kernels.gram import GramPart
 from dpmac.kernels.outer import OuterPart
 from dpmac.nets.layers.base import Layer, Shape, WeightLayer, with_one
@@ -67,8 +68,13 @@ class Dense(WeightLayer):
         return cls(3, 4), (3,)
 
 
-def filled(module: nn.Module, layer: Layer) -> nn.Module:
-    """A module made on the device "meta" (torch's own initial draw is skipped) with a copy of the layer's weights."""
-    copies = {name: value.detach().to("cpu", copy=True) for name, value in layer.state_dict().items()}
+def filled(module: nn.Module, layer: Layer, weights: dict[str, Tensor] | None = None) -> nn.Module:
+    """A module made on the device "meta" (torch's own initial draw is skipped) with a copy of the layer's weights, or
+    with other ``weights`` that follow from them, and with the layer's origin."""
+    if weights is None:
+        weights = layer.state_dict()
+    copies = {name: value.detach().to("cpu", copy=True) for name, value in weights.items()}
     module.load_state_dict(copies, assign=True)  # not into memory like that of "meta": torch computes it with sympy
+    if layer.origin != PUBLIC:
+        mark(module, layer.origin)
     return module
