@@ -25,7 +25,7 @@ from dpmac.tables import Files, Number, Schema
 torch.set_num_threads(1)
 folder, memory, scratch = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 columns = {f"c{k}": Number(-3, 3) for k in range(%d)}
-model = DPMACRegressor((4,), schema=Schema(columns, target="c0"), epsilon=1, batch_size=500, epochs=0.004)
+model = DPMACRegressor((4,), schema=Schema(columns, target="c0"), epsilon=1, batch_size=500, epochs=0.001)  # steps: 3
 few = {name: [0.5] * 500 for name in columns}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
