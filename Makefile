@@ -73,7 +73,7 @@ fuzz: $(VENV)/.installed-dev ## odd inputs of all kinds: each succeeds or is ref
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n 2 -m 'hypothesis and not long'
 
 durability: $(VENV)/.installed-dev ## kills, full disks, torn files, two at a time, for real (KILLS=50 SEED=0; ten minutes; as root also mounts and permissions)
-	OMP_NUM_THREADS=1 KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),0) $(BIN)/python -m pytest -s -m '' tests/durability
+	OMP_NUM_THREADS=1 KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),0) $(BIN)/python -m pytest -s -m '' tests/durability tests/training/test_together_killed.py
 
 reproduce: $(VENV)/.installed ## the paper's tables and figures, 10 runs of both presets (hours on a CPU; resumable)
 	$(BIN)/python -m reproduction all --runs 10 --preset both --out runs/reproduce

@@ -17,17 +17,18 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["dpmac.estimators", "dpmac.saving", "pytest", "torch._dynamo"])
+_CONTEXT.set_forkserver_preload(["dpmac.estimators", "dpmac.saving", "pytest", "sympy"])  # the last: for torch.func
 PATIENCE = 60.0  # seconds after which a test has failed
 
 
-def forked(work: Callable[..., None]) -> tuple[BaseProcess, Connection]:
-    """A process that runs ``work(connection)``, and the other end of that connection, which ends it when it is closed.
+def forked(work: Callable[..., None], *arguments: Any) -> tuple[BaseProcess, Connection]:
+    """A process that runs ``work(connection, *arguments)``, and the other end of that connection, which ends it when it
+    is closed.
 
     It may start processes itself.
     """
     mine, theirs = _CONTEXT.Pipe()
-    process = _CONTEXT.Process(target=work, args=(theirs,))
+    process = _CONTEXT.Process(target=work, args=(theirs, *arguments))
     process.start()
     theirs.close()
     return process, mine

@@ -1,6 +1,6 @@
 """A process to be killed: a training by the command or by ``fit``, and a witness of every release that it was handed.
 
-Run by itself (``python child.py JSON``), or as a nursery that has imported everything and forks a child for each line.
+Run by itself (``python child.py JSON``), or as a nursery that has imported everything and forks a child for each job.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
@@ -88,45 +90,51 @@ def live(job, witness=True):
     fitted(job["seed"]) if job["lines"] is None else commands(job["lines"])
 
 
-def nursery():
+def nursery(jobs):
+    """Forks a child for every job that comes: says its number, and when it has ended, how."""
     everything()
     import torch
 
     torch.set_num_threads(1)
-    for line in sys.stdin:
-        job = json.loads(line)
-        pid = 0 if job["inside"] else os.fork()  # a plan that is computed inside is known to all that are forked later
-        if job["inside"]:
+    while True:
+        try:
+            job = jobs.recv()
+        except EOFError:
+            return
+        if job["inside"]:  # a plan that is computed inside is known to all that are forked later
             with open(job["said"], "w") as out, redirect_stdout(out), redirect_stderr(out):
                 live(job, witness=False)
-            print(os.getpid(), 0, sep="\n", flush=True)
-        elif pid == 0:
-            code = 1
-            try:
-                out = os.open(job["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-                os.dup2(out, 1)
-                os.dup2(out, 2)
-                if job["nobody"] and os.getuid() == 0:  # root may write anywhere
-                    os.setgroups([])
-                    os.setgid(NOBODY)
-                    os.setuid(NOBODY)
-                live(job)
-                code = 0
-            except SystemExit as end:
-                code = int(end.code or 0)
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
-        if pid == 0:
+            jobs.send(os.getpid())
+            jobs.send(0)
             continue
-        print(pid, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        pid = os.fork()
+        if pid == 0:
+            _be_a_child(job)
+        jobs.send(pid)
+        jobs.send(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def _be_a_child(job) -> NoReturn:
+    code = 1
+    try:
+        out = os.open(job["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        if job["nobody"] and os.getuid() == 0:  # root may write anywhere
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        live(job)
+        code = 0
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":
-    live(json.loads(sys.argv[1])) if len(sys.argv) > 1 else nursery()
+    live(json.loads(sys.argv[1]))

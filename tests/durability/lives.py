@@ -16,7 +16,8 @@ import dpmac
 from dpmac.data import load_table
 from dpmac.privacy import Ledger
 from dpmac.tables.files import csv_text
-from durability.child import ROWS, STEPS
+from durability.child import ROWS, STEPS, nursery
+from processes import forked
 
 CHILD = Path(__file__).with_name("child.py")
 TRAIN = ["train", "people.csv", "--schema", "people.schema.json", "--epsilon", "2", "--delta", "1e-5", "--out", "model"]
@@ -44,8 +45,7 @@ class Nursery:
     numbers: count = field(default_factory=count)
 
     def __post_init__(self):
-        line = [sys.executable, str(CHILD)]
-        self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_paths())
+        self.process, self.jobs = forked(nursery)
 
     def begin(self, folder, lines, seed, cold=False, inside=False, nobody=False):
         number = next(self.numbers)
@@ -58,14 +58,12 @@ class Nursery:
                     [sys.executable, str(CHILD), json.dumps(job)], stdout=out, stderr=out, env=_paths()
                 )
             return Child(child.pid, said, child.wait)
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-        return Child(int(self.process.stdout.readline()), said, lambda: int(self.process.stdout.readline()))
+        self.jobs.send(job)
+        return Child(self.jobs.recv(), said, self.jobs.recv)
 
     def stop(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(timeout=60)
+        self.jobs.close()
+        self.process.join(60)
 
 
 @dataclass

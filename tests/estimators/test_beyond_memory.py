@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +25,7 @@ from dpmac.tables import Files, Number, Schema
 torch.set_num_threads(1)
 folder, memory, scratch = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 columns = {f"c{k}": Number(-3, 3) for k in range(%d)}
-model = DPMACRegressor((4,), schema=Schema(columns, target="c0"), epsilon=1, batch_size=500, epochs=0.004)
+model = DPMACRegressor((4,), schema=Schema(columns, target="c0"), epsilon=1, batch_size=500, epochs=0.001)  # steps: 3
 few = {name: [0.5] * 500 for name in columns}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -37,9 +39,17 @@ print("fitted", model.plan_.n)
 """
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    where = tmp_path_factory.mktemp("large")
+@pytest.fixture
+def disk():
+    """A folder on the disk, not ``tmp_path``: that may lie in memory."""
+    with tempfile.TemporaryDirectory(prefix="dpmac-large-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def folder(disk):
+    where = disk / "table"
+    where.mkdir()
     draw = np.random.RandomState(0)
     for part in range(FILES):
         columns = {f"c{k}": draw.normal(size=ROWS // FILES).astype(np.float32) for k in range(COLUMNS)}
@@ -56,11 +66,11 @@ def child(folder, memory, scratch):
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
-def test_a_table_larger_than_memory_is_fitted_within_it(folder, tmp_path):
-    in_memory = child(folder, 2**40, tmp_path)
+def test_a_table_larger_than_memory_is_fitted_within_it(folder, disk):
+    in_memory = child(folder, 2**40, disk)
     assert in_memory.returncode != 0  # else the limit is none
     assert "memory" in in_memory.stderr.lower()
-    on_disk = child(folder, 2**24, tmp_path)
+    on_disk = child(folder, 2**24, disk)
     assert on_disk.stdout == f"fitted {ROWS}\n", on_disk.stderr
     in_parquet = child(folder, 2**25, "none")
     assert in_parquet.stdout == f"fitted {ROWS}\n", in_parquet.stderr

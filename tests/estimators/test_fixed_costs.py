@@ -1,9 +1,9 @@
-"""What a fit costs beside its steps: no compiler, no second encoding, no threads that wait for each other."""
+"""What a fit costs beside its steps: no second encoding, no threads that wait for each other.
+
+Nor a compiler: tests/saving/test_coming_back.py has a new process to look for one in.
+"""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,20 +17,6 @@ SCHEMA = {
     "columns": {"a": {"kind": "number", "low": 0, "high": 1}, "y": {"kind": "category", "values": ["no", "yes"]}},
     "target": "y",
 }
-FIT = f"""
-import sys
-import numpy as np
-import dpmac
-a = np.linspace(0, 1, 400)
-table = {{"a": a, "y": np.where(a > 0.5, "yes", "no")}}
-dpmac.DPMACClassifier(epsilon=2.0, schema={SCHEMA!r}, random_state=0, epochs=1).fit(table)
-print(sorted(set(sys.modules) & {{"torch._dynamo", "torch._inductor", "sympy", "functorch"}}))
-"""
-
-
-def test_a_fit_imports_no_compiler():
-    said = subprocess.run([sys.executable, "-c", FIT], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"
 
 
 def table():

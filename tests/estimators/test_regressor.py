@@ -168,11 +168,5 @@ def test_targets_that_are_no_numbers_are_named():
     [DPMACRegressor((), epsilon=math.inf, epochs=20, random_state=0, learning_rate=0.2, target_range=(-300, 300))]
 )
 def test_scikit_learns_own_checks_of_a_regressor(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")  # the checks fit unscaled columns, again and again
-@parametrize_with_checks([DPMACRegressor((16,), epochs=5, random_state=0, target_range=(-300, 300))])
-def test_scikit_learns_own_checks_of_a_private_regressor(estimator, check):
+    """Of a private one: test_scikit_learn.py."""
     check(estimator)

@@ -9,15 +9,26 @@ import os
 import pickle
 import shutil
 import signal
-import subprocess
-import sys
 import threading
-import time
+from contextlib import suppress
 
 import pytest
+import torch
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy import Entry, Ledger, Mechanism, epsilon_of
+from dpmac.privacy import (
+    DensePart,
+    Entry,
+    Ledger,
+    Mechanism,
+    Partition,
+    PrivateRows,
+    Query,
+    epsilon_of,
+    release,
+)
+from dpmac.randomness import SystemNoise
+from processes import forked
 
 STEP = Entry("training step", 1.5, 0.1, False, {"layer 1": 0.7, "layer 2": 0.9})
 PCA = Entry("DP-PCA", 8.0, 1.0)
@@ -182,31 +193,26 @@ def test_impossible_entries_are_refused():
     assert len(ledger) == 0
 
 
-CRASHING = """
-import sys, torch
-from dpmac.privacy import *
-from dpmac.randomness import SystemNoise
-ledger = Ledger(sys.argv[1])
-rows = PrivateRows(torch.zeros(8, 1))
-query = Query("step", [Partition("a", (1,), 1.0)], lambda x: [DensePart(x.double())])
-while True:
-    release(rows.everything(), query, noise_multiplier=3.0, source=SystemNoise(), ledger=ledger)
-    sys.stdout.write("released\\n"); sys.stdout.flush()
-"""
+def releases_for_ever(connection, path):
+    ledger, rows = Ledger(path), PrivateRows(torch.zeros(8, 1))
+    query = Query("step", [Partition("a", (1,), 1.0)], lambda x: [DensePart(x.double())])
+    while True:
+        release(rows.everything(), query, noise_multiplier=3.0, source=SystemNoise(), ledger=ledger)
+        connection.send_bytes(b".")
 
 
 def test_a_real_kill_loses_no_payment(tmp_path):
     """SIGKILL a releasing process at a random moment: every release that it saw is in the file."""
-    path = tmp_path / "ledger.jsonl"
-    child = subprocess.Popen([sys.executable, "-c", CRASHING, str(path)], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    for _ in range(10):
-        child.stdout.readline()
-    time.sleep(0.05)
-    os.kill(child.pid, signal.SIGKILL)
-    seen = 10 + len(child.stdout.read().decode().splitlines())
-    child.stdout.close()
-    assert child.wait() == -signal.SIGKILL
+    path, seen = tmp_path / "ledger.jsonl", 0
+    child, released = forked(releases_for_ever, path)
+    with suppress(EOFError):
+        while True:
+            released.recv_bytes()
+            seen += 1
+            if seen == 20:
+                os.kill(child.pid, signal.SIGKILL)
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
     assert seen <= len(Ledger.load(path)) <= seen + 1
 
 
