@@ -14,7 +14,7 @@ from dpmac.checks import ArgumentError
 from dpmac.extensions.outputs import forget, remember
 from dpmac.extensions.provenance import mark
 from dpmac.modules import FrozenModule
-from dpmac.nets import Conv2d, Dense, DenseNetwork, WideNetwork
+from dpmac.nets import Conv2d, Dense, DenseNetwork, Network, WideNetwork
 from dpmac.nets.feature_maps import Affine, Chain, load_feature_map, save_feature_map
 from dpmac.nets.layers.beside import Beside
 from dpmac.priors import Prior, PublicRows, RangePrior, SchemaPrior, WhiteningOptions, whitened
@@ -73,6 +73,13 @@ def test_a_frozen_module_is_saved_with_what_has_shaped_it(name, tmp_path):
     frozen = next(module for module in back.modules() if isinstance(module, FrozenModule))
     for thing in (back, frozen, frozen.module):
         assert origin_of(thing).runs == KNOWN.runs
+
+
+def test_a_feature_map_is_saved_with_what_has_shaped_anything_in_it(tmp_path):
+    made = Affine(0.0, 2.0)
+    made.learned = encoder()
+    save_feature_map(made, tmp_path / "map")
+    assert origin_of(load_feature_map(tmp_path / "map")) == KNOWN
 
 
 def test_a_public_frozen_module_comes_back_public(tmp_path):
@@ -137,3 +144,19 @@ def test_a_plain_copy_of_a_network_knows_what_has_shaped_it(made):
 def test_a_plain_copy_of_a_layer_knows_it_too(layer):
     layer.origin = KNOWN
     assert origin_of(layer.plain()) == KNOWN
+
+
+class OwnLayer(Dense):
+    """A layer of the user's own, whose plain copy is made by hand."""
+
+    def plain(self):
+        made = nn.Linear(self.in_features, self.out_features)
+        made.load_state_dict(self.state_dict())
+        return made
+
+
+def test_a_plain_copy_of_a_network_of_own_layers_knows_it_as_well():
+    made = Network([OwnLayer(3, 2)], input_shape=[3], source=SeededNoise(0))
+    made.origin = KNOWN
+    for thing in (made.plain(), made.plain()[0]):
+        assert origin_of(thing) == KNOWN
