@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 DOOR, NOISE = "tests/privacy/test_gaussian_release.py", "tests/privacy/test_noise.py"
-ROUNDED = "tests/kernels/test_rounded.py"
+ROUNDED, MIXTURE = "tests/kernels/test_rounded.py", "tests/kernels/test_mixture.py"
 ECHO = "tests/privacy/test_no_echo.py::test_a_release_has_no_echo"
 
 MUTANTS = (
@@ -147,12 +147,48 @@ MUTANTS = (
         ("tests/kernels/test_rounded.py::test_the_bound_holds_against_mpmath_at_the_edges",),
     ),
     Mutant(
+        "rest-left-out",
+        "Draws that the table does not have are taken from it all the same: the law is a staircase that ends.",
+        "They are one in a hundred.",
+        "kernels/mixture.py",
+        "    out.numpy()[found] = rest.draws(len(found))\n",
+        "",
+        (f"{MIXTURE}::test_draws_have_the_law_and_even_low_bits",),
+    ),
+    Mutant(
+        "tail-of-the-table-cut-off",
+        "No draw from the table is further out than 6 deviations.",
+        "One draw in 500 million.",
+        "kernels/mixture.py",
+        "kept[n] = abs(whole[n] + 0.5) > REACH << (bits - WIDTH)",
+        "kept[n] = False",
+        (f"{MIXTURE}::test_proposals_of_the_tail_are_pairs_of_a_small_u_and_are_kept_beyond_the_cells_alone",),
+    ),
+    Mutant(
+        "doubts-of-the-rest-left-open",
+        "Where doubles do not decide whether a proposal is accepted, their guess is taken.",
+        "One proposal in a billion.",
+        "kernels/mixture.py",
+        "DOUBT = 2.0**-32",
+        "DOUBT = 0.0",
+        (f"{MIXTURE}::test_doubles_that_are_near_are_not_trusted",),
+    ),
+    Mutant(
+        "levels-above-the-density",
+        "A cell stands in the table as often as its largest density says, not as its least.",
+        "Inside a cell the density is almost constant.",
+        "kernels/mixture.py",
+        "np.floor(least / _UP / ratio)",
+        "np.floor(most / _UP / ratio)",
+        (f"{MIXTURE}::test_no_cell_has_more_than_the_density_anywhere_and_proposals_reach_it_everywhere",),
+    ),
+    Mutant(
         "digits-drawn-once-for-both",
         "The further digits of a radius serve its angle, too.",
         "They are random.",
         "kernels/exact.py",
-        "lead, turn = (number << more | _digits(stream, more) for number in (lead, turn))",
-        "fresh = _digits(stream, more)\n        lead, turn = (number << more | fresh for number in (lead, turn))",
+        "lead, turn = (number << more | further(stream, more) for number in (lead, turn))",
+        "fresh = further(stream, more)\n        lead, turn = (number << more | fresh for number in (lead, turn))",
         ("tests/kernels/test_exact.py::test_digits_are_drawn_until_a_product_leaves_its_half",),
     ),
 )

@@ -34,14 +34,15 @@ def decided(lead: int, turn: int, bits: int, stream: AESStream) -> tuple[int, in
     """
     lead, known, more = lead % 2**KNOWN, KNOWN, 64
     while True:
-        lead, turn = (number << more | _digits(stream, more) for number in (lead, turn))
+        lead, turn = (number << more | further(stream, more) for number in (lead, turn))
         known, more = known + more, 2 * more
         found = _enclosed(lead, turn, known, bits)
         if found is not None:
             return found
 
 
-def _digits(stream: AESStream, count: int) -> int:
+def further(stream: AESStream, count: int) -> int:
+    """The next ``count`` binary digits, a multiple of 64."""
     return int.from_bytes(stream.words(count // 64).numpy().tobytes(), "little")
 
 
@@ -56,7 +57,7 @@ def _enclosed(lead: int, turn: int, known: int, bits: int) -> tuple[int, int] | 
         square = -2 * (lead / whole).ln()  # at the lower end of U; at the upper end it is smaller by at most 2 / lead
         shortest = max(square - 2 / Decimal(lead) - margin, Decimal(0)).sqrt() * (1 - margin)
         longest = (square + margin).sqrt() * (1 + margin)
-        angle, further = _pi(digits) * turn / whole, 4 / whole + margin  # 4 is more than pi
+        angle, further = pi(digits) * turn / whole, 4 / whole + margin  # 4 is more than pi
         first, second = (
             {
                 int((2**bits * radius * (ratio + by)).to_integral_value())
@@ -82,7 +83,7 @@ def _cosine_and_sine(angle: Decimal) -> tuple[Decimal, Decimal]:
 
 
 @functools.cache
-def _pi(digits: int) -> Decimal:
+def pi(digits: int) -> Decimal:
     """Pi by Machin's formula in whole numbers with ten extra digits; each term is truncated by less than one unit."""
     unit = 10 ** (digits + 10)
 

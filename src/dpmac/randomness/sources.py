@@ -13,7 +13,7 @@ from torch import Tensor
 from dpmac.kernels.chacha import gaussians_on, steps_on
 from dpmac.kernels.gaps import RARE, rare_places
 from dpmac.kernels.gaussian import gaussians, places, uniforms
-from dpmac.kernels.rounded import steps
+from dpmac.kernels.mixture import steps
 from dpmac.kernels.streams import AESStream
 
 
