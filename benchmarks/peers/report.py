@@ -54,8 +54,8 @@ def markdown(rows: list[Row], tables: Sequence[str], methods: Sequence[str], eps
     lines = [
         "# Private models on real tables",
         "",
-        "Test rows: the first fifth of `numpy.random.RandomState(0).permutation(n)`. δ = 1e-6 (diffprivlib: 0). Means "
-        "over fits. boosting, linear and constant are not private: the same figure stands under every ε.",
+        "Test rows: the first fifth of `numpy.random.RandomState(0).permutation(n)`. δ = 1e-6 (diffprivlib, "
+        "forest, dp-xgboost: 0). Means over fits. boosting, linear and constant are not private: the same figure stands under every ε.",
         "",
     ]
     for table in tables:
