@@ -64,7 +64,7 @@ def ask(environments: Environments, name: str, worker: str, **given: Any) -> tup
     with tempfile.TemporaryDirectory() as folder:
         source, goal = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(source, **given)
-        command = [str(environments.python(name)), str(Path(__file__).with_name(worker)), str(source), str(goal)]
+        command = [str(environments.python(name)), str(Path(__file__).parent / worker), str(source), str(goal)]
         path = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # their packages, not ours
         try:
             done = subprocess.run(

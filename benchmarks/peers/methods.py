@@ -139,7 +139,7 @@ OWN_ENVIRONMENT = {
 
 
 def missing(method: str, env: Environments) -> str:
-    """Why a method cannot run here, or an empty string; builds the environment that it needs where there is none yet."""
+    """Why a method cannot run here, or an empty string; builds the environment that it needs where there is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
