@@ -4,8 +4,9 @@
                                 [--out runs/tables] [--workers 1]
 
 Needs the tables (`DPMAC_DATA` or --data: a folder that holds tables/NAME.csv.gz and tables/NAME.schema.json), pandas
-and matplotlib, and interpret-core and opacus for these two; diffprivlib gets an environment of its own (--peers-env),
-built on demand. What cannot be imported is named and left out.
+and matplotlib, and interpret-core and opacus for these two; diffprivlib, DP-XGBoost (which needs a C++ compiler and
+CMake) and smartnoise-synth get environments of their own (--peers-env), built on demand. What cannot be imported is
+named and left out.
 
 Every finished fit is one line of OUT/results.jsonl; a second start skips what is there. At the end OUT/tables.md and
 one PNG for every table are written. A fit that failed is told, not written, and tried again by the next start.
@@ -22,7 +23,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ for _name in THREADS:  # before numpy and torch are loaded, here and in every wo
     os.environ.setdefault(_name, "1")
 
 from peers import data, methods, metrics, report  # noqa: E402
+from peers.environments import Environments  # noqa: E402
 
 
 class Job(NamedTuple):
@@ -41,12 +43,17 @@ class Job(NamedTuple):
     fit: int
 
 
-def jobs(tables: Sequence[str], epsilons: Sequence[float], wanted: Sequence[str], fits: int) -> list[Job]:
-    """Fit by fit, so that an early stop leaves every cell with a few fits rather than some cells with all."""
+def jobs(tables: Mapping[str, bool], epsilons: Sequence[float], wanted: Sequence[str], fits: int) -> list[Job]:
+    """Fit by fit, so that an early stop leaves every cell with a few fits rather than some cells with all.
+
+    `tables` says of each whether its target is a class: some methods have no regressor.
+    """
     todo = []
     for fit in range(fits):
-        for table in tables:
+        for table, is_class in tables.items():
             for method in wanted:
+                if method in methods.CLASSES_ONLY and not is_class:
+                    continue
                 if method in methods.PRIVATE:
                     todo += [Job(table, epsilon, method, fit) for epsilon in epsilons]
                 elif fit == 0 or method not in methods.ONCE:
@@ -84,7 +91,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def measure(job: Job, folder: Path, env: Path) -> dict[str, Any]:
+def measure(job: Job, folder: Path, env: Environments) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     if "torch" in sys.modules or job.method in ("dpmac", "opacus"):
         import torch
@@ -108,8 +115,11 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--peers-env",
         type=Path,
-        default=Path(tempfile.gettempdir(), "venv-diffprivlib"),
-        help="diffprivlib's environment, built where there is none",
+        default=Path(tempfile.gettempdir()),
+        help="the folder of the peers' own environments, each built where there is none",
+    )
+    parser.add_argument(
+        "--cap", type=float, default=3600.0, help="seconds after which a fit in such an environment is stopped"
     )
     chosen = parser.parse_args(given)
     if chosen.data is None or not data.names(chosen.data):
@@ -123,7 +133,11 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     return chosen
 
 
-def usable(wanted: Sequence[str], env: Path) -> list[str]:
+def environments(chosen: argparse.Namespace) -> Environments:
+    return Environments(chosen.peers_env, chosen.cap)
+
+
+def usable(wanted: Sequence[str], env: Environments) -> list[str]:
     kept = []
     for method in wanted:
         if why := methods.missing(method, env):
@@ -147,7 +161,7 @@ def work(todo: Sequence[Job], results: Path, chosen: argparse.Namespace) -> int:
     pool = ProcessPoolExecutor(chosen.workers, mp_context=multiprocessing.get_context("spawn"))
     try:
         running: dict[Future[dict[str, Any]], Job] = {
-            pool.submit(measure, job, chosen.data, chosen.peers_env): job for job in todo
+            pool.submit(measure, job, chosen.data, environments(chosen)): job for job in todo
         }
         for number, future in enumerate(as_completed(running), 1):
             try:
@@ -168,10 +182,10 @@ def main(given: Sequence[str] | None = None) -> int:
     chosen.out.mkdir(parents=True, exist_ok=True)
     results = chosen.out / "results.jsonl"
     done = {Job(row["table"], row["epsilon"], row["method"], row["fit"]) for row in read(results)}
-    asked = jobs(chosen.tables, chosen.epsilons, chosen.methods, chosen.fits)
-    open_methods = usable(
-        [m for m in chosen.methods if any(j.method == m and j not in done for j in asked)], chosen.peers_env
-    )
+    kinds = {name: data.is_class(chosen.data, name) for name in chosen.tables}
+    asked = jobs(kinds, chosen.epsilons, chosen.methods, chosen.fits)
+    wanted = [m for m in chosen.methods if any(j.method == m and j not in done for j in asked)]
+    open_methods = usable(wanted, environments(chosen))
     todo = [job for job in asked if job not in done and job.method in open_methods]
     print(f"{len(todo)} fits to do, {len(set(asked) & done)} there already", flush=True)
     failed = work(todo, results, chosen) if todo else 0

@@ -26,11 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from peers import data, digits, fresh, methods, metrics
+from peers.environments import Environments
 
 from tables import append
 
 SETS = {"adult": ("dpmac", "opacus", "dp-ebm"), "mnist": tuple(digits.METHODS)}
 DELTAS = {"adult": data.DELTA, "mnist": digits.DELTA}
+NONE = Environments(Path(), 0.0)  # no method here needs an environment of its own
 FIGURES = ("score", "loss", "seconds", "cpu_seconds")
 Row = dict[str, Any]
 
@@ -42,7 +44,7 @@ def measured(task: str, method: str, epsilon: float, fit: int, threads: int, fol
     warnings.simplefilter("ignore")
     torch.set_num_threads(threads)
     name = method.split("-recipe")[0]
-    if why := methods.missing(name, Path()):
+    if why := methods.missing(name, NONE):
         return {"missing": why}
     warm = torch.nn.Linear(2, 2)  # the first optimiser of a process imports half of torch
     torch.optim.Adam(warm.parameters()).zero_grad()
@@ -50,7 +52,7 @@ def measured(task: str, method: str, epsilon: float, fit: int, threads: int, fol
         if folder is None or "adult" not in data.names(Path(folder)):
             return {"missing": "no adult table: set DPMAC_DATA or --data"}
         table, facts = data.load(Path(folder), "adult"), dict[str, Any]()
-        predicted, seconds = methods.METHODS[method](table, epsilon, fit, Path())
+        predicted, seconds = methods.METHODS[method](table, epsilon, fit, NONE)
         figures = metrics.figures(table, predicted)
     else:
         from dpmac.data import DataError, load

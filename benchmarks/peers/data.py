@@ -70,6 +70,11 @@ def names(data: Path) -> list[str]:
     return sorted(path.name.removesuffix(".schema.json") for path in (data / "tables").glob("*.schema.json"))
 
 
+def is_class(data: Path, name: str) -> bool:
+    schema = json.loads((data / "tables" / f"{name}.schema.json").read_text())
+    return "values" in schema["columns"][schema["target"]]
+
+
 @lru_cache(maxsize=2)
 def load(data: Path, name: str) -> Table:
     schema_path = data / "tables" / f"{name}.schema.json"

@@ -1,6 +1,7 @@
 """Runs in diffprivlib's own environment (its scikit-learn is an older one): `diffprivlib_worker.py IN.npz OUT.npz`.
 
-IN holds train, y, test, epsilon, is_class, low, high, norm, y_low, y_high; OUT gets predicted and seconds.
+IN holds kind (linear or forest), train, y, test, epsilon, is_class, low, high, and for linear norm, y_low, y_high; OUT
+gets predicted and seconds. The forest's trees divide the rows, so each tree has all of epsilon.
 """
 
 from __future__ import annotations
@@ -11,26 +12,30 @@ import warnings
 
 import numpy as np
 
+TREES, DEPTH = 100, 8
+
 
 def main(source: str, goal: str) -> None:
-    from diffprivlib.models import LinearRegression, LogisticRegression
+    from diffprivlib.models import LinearRegression, LogisticRegression, RandomForestClassifier
     from diffprivlib.utils import PrivacyLeakWarning
 
     warnings.simplefilter("ignore")
     warnings.simplefilter("error", PrivacyLeakWarning)
     given = np.load(source)
     epsilon, start = float(given["epsilon"]), time.perf_counter()
-    if given["is_class"]:
-        model = LogisticRegression(epsilon=epsilon, data_norm=float(given["norm"]), max_iter=1000)
-        model.fit(given["train"], given["y"].astype(int))
-        seconds = time.perf_counter() - start
-        predicted = model.predict_proba(given["test"])[:, 1]
-    else:
+    bounds = (given["low"], given["high"])
+    if not given["is_class"]:
         bounds_y = (float(given["y_low"]), float(given["y_high"]))
-        model = LinearRegression(epsilon=epsilon, bounds_X=(given["low"], given["high"]), bounds_y=bounds_y)
+        model = LinearRegression(epsilon=epsilon, bounds_X=bounds, bounds_y=bounds_y)
         model.fit(given["train"], given["y"])
-        seconds = time.perf_counter() - start
-        predicted = model.predict(given["test"])
+    else:
+        if given["kind"] == "forest":
+            model = RandomForestClassifier(TREES, epsilon=epsilon, bounds=bounds, classes=[0, 1], max_depth=DEPTH)
+        else:
+            model = LogisticRegression(epsilon=epsilon, data_norm=float(given["norm"]), max_iter=1000)
+        model.fit(given["train"], given["y"].astype(int))
+    seconds = time.perf_counter() - start
+    predicted = model.predict_proba(given["test"])[:, 1] if given["is_class"] else model.predict(given["test"])
     np.savez(goal, predicted=np.asarray(predicted, np.float64), seconds=seconds)
 
 

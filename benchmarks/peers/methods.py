@@ -7,24 +7,21 @@ private method is told beyond the rows (ranges, categories, norms) comes from th
 from __future__ import annotations
 
 import subprocess
-import sys
-import tempfile
-import venv
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from .data import BINS, DELTA, Array, Table, encode, encoded_bounds
+from . import outside
+from .data import BINS, DELTA, Array, Table, encode
+from .environments import Environments, build
 from .timing import started
 
 Fit = tuple[Array, float]
-PINS = ("diffprivlib>=0.6.6", "scikit-learn<1.6")
 
 
-def dpmac(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+def dpmac(table: Table, epsilon: float, seed: int, env: Environments) -> Fit:  # noqa: ARG001
     """dpmac's own, defaults otherwise: system randomness, hence no seed."""
     from dpmac import DPMACClassifier, DPMACRegressor, Schema  # type: ignore[attr-defined]
 
@@ -39,7 +36,7 @@ def dpmac(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: A
     return np.asarray(model.predict_proba(table.test), np.float64)[:, positive], seconds
 
 
-def dp_ebm(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+def dp_ebm(table: Table, epsilon: float, seed: int, env: Environments) -> Fit:  # noqa: ARG001
     """interpret's DP-EBM, whose random_state must stay None to be private.
 
     It refuses missing values: a missing category becomes one of its own, a missing number the low end of its range.
@@ -70,41 +67,13 @@ def dp_ebm(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: 
     return np.asarray(model.predict(test)), seconds
 
 
-def diffprivlib(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
-    """diffprivlib's LogisticRegression or LinearRegression, epsilon alone, in its own environment."""
-    low, high, norm = encoded_bounds(table.columns)
-    with tempfile.TemporaryDirectory() as folder:
-        source, goal = Path(folder, "in.npz"), Path(folder, "out.npz")
-        np.savez(
-            source,
-            train=encode(table.columns, table.train),
-            test=encode(table.columns, table.test),
-            y=table.y_train if table.is_class else table.unit(table.y_train),
-            epsilon=epsilon,
-            is_class=table.is_class,
-            low=low,
-            high=high,
-            norm=norm,
-            y_low=0.0,
-            y_high=1.0,
-        )
-        worker = Path(__file__).with_name("diffprivlib_worker.py")
-        command = [str(env / "bin" / "python"), str(worker), str(source), str(goal)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"diffprivlib's worker failed: {done.stderr.strip()[-500:]}")
-        with np.load(goal) as answer:
-            predicted, seconds = answer["predicted"], float(answer["seconds"])
-    return (predicted if table.is_class else table.from_unit(predicted)), seconds
-
-
-def opacus(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+def opacus(table: Table, epsilon: float, seed: int, env: Environments) -> Fit:  # noqa: ARG001
     from .opacus_net import fit_predict
 
     return fit_predict(table, epsilon, seed)
 
 
-def boosting(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+def boosting(table: Table, epsilon: float, seed: int, env: Environments) -> Fit:  # noqa: ARG001
     """scikit-learn's histogram gradient boosting, defaults: not private."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -124,7 +93,7 @@ def boosting(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa
     return (model.predict_proba(test)[:, 1] if table.is_class else model.predict(test)), seconds
 
 
-def linear(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+def linear(table: Table, epsilon: float, seed: int, env: Environments) -> Fit:  # noqa: ARG001
     """Logistic or ridge regression on the encoding with bins: not private."""
     from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -135,30 +104,42 @@ def linear(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: 
     return (model.predict_proba(test)[:, 1] if table.is_class else model.predict(test)), seconds
 
 
-def constant(table: Table, epsilon: float, seed: int, env: Path) -> Fit:  # noqa: ARG001
+def constant(table: Table, epsilon: float, seed: int, env: Environments) -> Fit:  # noqa: ARG001
     """The base rate or the mean: what any model must beat. Not private."""
     clock = started()
     mean = float(table.y_train.mean())
     return np.full(len(table.y_test), mean), clock()
 
 
-PRIVATE: dict[str, Callable[[Table, float, int, Path], Fit]] = {
+PRIVATE: dict[str, Callable[[Table, float, int, Environments], Fit]] = {
     "dpmac": dpmac,
     "dp-ebm": dp_ebm,
-    "diffprivlib": diffprivlib,
+    "diffprivlib": outside.diffprivlib,
     "opacus": opacus,
+    "dp-xgboost": outside.dp_xgboost,
+    "forest": outside.forest,
+    "mst": outside.mst,
+    "aim": outside.aim,
 }
-PLAIN: dict[str, Callable[[Table, float, int, Path], Fit]] = {
+PLAIN: dict[str, Callable[[Table, float, int, Environments], Fit]] = {
     "boosting": boosting,
     "linear": linear,
     "constant": constant,
 }
 ONCE = ("linear", "constant")  # no randomness: one fit says it all
 METHODS = PRIVATE | PLAIN
+CLASSES_ONLY = ("forest",)
+OWN_ENVIRONMENT = {
+    "diffprivlib": "diffprivlib",
+    "forest": "diffprivlib",
+    "dp-xgboost": "dp-xgboost",
+    "mst": "smartnoise",
+    "aim": "smartnoise",
+}
 
 
-def missing(method: str, env: Path) -> str:
-    """Why a method cannot run here, or an empty string; builds diffprivlib's environment where there is none yet."""
+def missing(method: str, env: Environments) -> str:
+    """Why a method cannot run here, or an empty string; builds the environment that it needs where there is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -168,23 +149,8 @@ def missing(method: str, env: Path) -> str:
                 import interpret.privacy  # noqa: F401
             elif method == "opacus":
                 from . import opacus_net  # noqa: F401
-            elif method == "diffprivlib":
-                build(env)
+            elif method in OWN_ENVIRONMENT:
+                build(env, OWN_ENVIRONMENT[method])
     except (ImportError, AttributeError, OSError, subprocess.SubprocessError) as error:
         return f"{type(error).__name__}: {error}"
     return ""
-
-
-def build(env: Path) -> None:
-    """diffprivlib in an environment of its own: it needs a scikit-learn that others here have left behind."""
-    python = env / "bin" / "python"
-    probe = [str(python), "-c", "import diffprivlib.models"]
-    if python.exists() and subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-        return
-    print(f"building {env} for diffprivlib", file=sys.stderr)
-    venv.create(env, with_pip=True)
-    install = [str(python), "-m", "pip", "install", "--quiet", *PINS]
-    done = subprocess.run(install, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(f"pip could not install {' '.join(PINS)}: {done.stderr.strip()[-300:]}")
-    subprocess.run(probe, capture_output=True, check=True)

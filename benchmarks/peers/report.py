@@ -54,8 +54,9 @@ def markdown(rows: list[Row], tables: Sequence[str], methods: Sequence[str], eps
     lines = [
         "# Private models on real tables",
         "",
-        "Test rows: the first fifth of `numpy.random.RandomState(0).permutation(n)`. δ = 1e-6 (diffprivlib: 0). Means "
-        "over fits. boosting, linear and constant are not private: the same figure stands under every ε.",
+        "Test rows: the first fifth of `numpy.random.RandomState(0).permutation(n)`. δ = 1e-6 (diffprivlib, forest and "
+        "dp-xgboost: 0). Means over fits. boosting, linear and constant are not private: the same figure stands under "
+        "every ε.",
         "",
     ]
     for table in tables:
@@ -96,7 +97,13 @@ def plot(rows: list[Row], table: str, methods: Sequence[str], epsilons: Sequence
     pyplot.close(figure)
 
 
-SHOWN = {"dpmac": "dpmac", "dp-ebm": "DP-EBM", "opacus": "Opacus", "diffprivlib": "diffprivlib"}
+SHOWN = {
+    "dpmac": "dpmac",
+    "dp-ebm": "DP-EBM",
+    "opacus": "Opacus",
+    "diffprivlib": "diffprivlib",
+    "dp-xgboost": "DP-XGBoost",
+}
 BESIDE = {"linear": "linear, not private", "boosting": "boosting, not private"}
 
 
@@ -114,22 +121,24 @@ def overview(rows: list[Row], tables: Sequence[str], epsilons: Sequence[float], 
         heights: dict[str, list[float]] = {}
         for number, (method, name) in enumerate((SHOWN | BESIDE).items()):
             cells = [values(rows, table, method, epsilon, "score") for epsilon in epsilons]
-            if not any(cells):
+            points = [(e, statistics.fmean(cell)) for e, cell in zip(epsilons, cells, strict=True) if cell]
+            if not points:
                 continue
-            heights[method] = [statistics.fmean(cell) for cell in cells if cell]
+            heights[method] = [height for _, height in points]
             style = {"linestyle": "--", "color": "0.6" if method == "linear" else "0.3"} if method in BESIDE else {}
             style |= {} if method in BESIDE else {"marker": "o", "markersize": 4, "color": f"C{number}"}
             wide = 2.4 if method == "dpmac" else 1.3
-            axis.plot(epsilons[: len(heights[method])], heights[method], label=name, linewidth=wide, **style)
-        best, peer = max(max(h) for h in heights.values()), heights.get("dp-ebm", [0.0])[0]
-        axis.set_ylim(peer - 0.35 * (best - peer), best + 0.08 * (best - peer))
+            axis.plot(*zip(*points, strict=True), label=name, linewidth=wide, **style)
+        if "dp-ebm" in heights:
+            best, peer = max(max(h) for h in heights.values()), heights["dp-ebm"][0]
+            axis.set_ylim(peer - 0.35 * (best - peer), best + 0.08 * (best - peer))
         axis.set(title=table, xscale="log", xlabel="ε")
         axis.set_xticks(list(epsilons), [f"{e:g}" for e in epsilons])
         axis.minorticks_off()
         task = next(row["task"] for row in rows if row["table"] == table)
         axis.set_ylabel(KINDS[task]["score"])
         axis.grid(alpha=0.3)
-    figure.legend(*axes[0][0].get_legend_handles_labels(), ncols=6, loc="outside lower center", frameon=False)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), ncols=7, loc="outside lower center", frameon=False)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 
