@@ -28,10 +28,9 @@ from typing import Any
 import torch
 from simulation import Settings, Shape, judged, train
 
-from dpmac.estimators.ranged import RESIDUALS
 from dpmac.methods import Calibration, ResidualScale
 from dpmac.privacy import Plan
-from dpmac.training.defaults import calibration_for, defaults_for, safe_delta, schedule_for
+from dpmac.training.defaults import calibration_for, defaults_for, residuals_for, safe_delta, schedule_for
 from tables import COLLECTION, Table, table
 
 TIMES = (0.6, 1.0, 1.6)
@@ -72,10 +71,10 @@ def plan_of(n: int, classes: bool, epsilon: float, batch: float, steps: int) -> 
     """What an estimator would plan for n rows, its calibration or residual scale included."""
     delta = safe_delta(n)
     after = ()
-    calibrated = calibration_for(n, epsilon)
-    if epsilon < float("inf") and not classes:
-        after = (ResidualScale.for_share(RESIDUALS, epsilon, delta).mechanism(),)
-    elif epsilon < float("inf") and calibrated is not None:
+    calibrated, measured = calibration_for(n, epsilon), residuals_for(n, epsilon)
+    if not classes and measured is not None:
+        after = (ResidualScale.for_share(measured, epsilon, delta).mechanism(),)
+    elif classes and epsilon < float("inf") and calibrated is not None:
         share, rounds = calibrated
         after = (Calibration.for_share(share, epsilon, delta, rounds).mechanism(),)
     return Plan.for_budget(epsilon=epsilon, delta=delta, n=n, batch_size=batch, steps=steps, before=after)
