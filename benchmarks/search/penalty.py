@@ -4,7 +4,7 @@
         [--collection FOLDER] [--out runs/penalty.jsonl]
 
 So many training rows of every table are fitted as the estimators fit them (:mod:`dpmac.training.defaults`): at epsilon
-8, and at epsilon infinity with the penalties PENALTIES / rows. Up to 8,000 other training rows judge the models: by
+8, and at epsilon infinity with the penalties PENALTIES / rows (:class:`dpmac.mac.OptimizerStep`). Up to 8,000 other training rows judge the models: by
 AUROC and log-loss as it comes, or R^2 and the squared error. Every training is one line of OUT, and a second start
 skips what is there.
 """
@@ -28,7 +28,7 @@ from dpmac.training.defaults import defaults_for, schedule_for
 from search import plan_of
 from tables import COLLECTION, Table, table
 
-PENALTIES = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)
+PENALTIES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 HELD = 8_000
 Cell = tuple[str, int, float, float, int]  # table, rows, epsilon, penalty times rows, seed
 

@@ -33,8 +33,9 @@ MOST_ROWS = 100_000  # a network in place of a linear model with units beside it
 MIN_CLARITY_FINE, MIN_CLARITY_WHITE = 40_000.0, 100_000.0  # the finest codes; the strongest whitening
 MIN_CLARITY_DEEP = 40_000.0  # a second hidden layer of a whitened regressor
 MIN_ROWS_WHITE_NUMBERS = 30_000  # a regressor is whitened from here on
+MIN_CALIBRATION, MIN_ROWS_CALIBRATION = 500.0, 1_000  # rows times epsilon, and rows, for a slope beside base rates
 MIN_RESIDUALS = 500.0  # rows (persons) times epsilon, for a residual's scale
-PENALTY_CLASSES, PENALTY_NUMBERS = 10.0, 1.0  # without privacy
+PENALTY_CLASSES, PENALTY_NUMBERS = 0.1, 0.01  # without privacy
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,7 @@ class Defaults:
     """Hyper-parameters that the user did not give. ``threshold`` is for flat clipping of the whole gradient.
 
     ``bins`` are the pieces of a number's code, ``whitening`` the power of it or None, and ``wide`` says whether the
-    hidden units stand beside a linear model (:class:`dpmac.nets.WideNetwork`). ``penalty`` is that of the squared
-    weights.
+    hidden units stand beside a linear model (:class:`dpmac.nets.WideNetwork`). ``penalty`` is the W-step's.
     """
 
     hidden: tuple[int, ...]
@@ -165,21 +165,25 @@ def _numbers(clear: float, network: bool) -> tuple[float, float]:
 def penalty_for(n: int, *, regression: bool) -> float:
     """Of the squared weights of a table's model, where nothing else regularises it: without noise and without a bound.
 
-    It makes the result the most likely weights under a normal prior of variance 1 / PENALTY_CLASSES (PENALTY_NUMBERS).
-    Both were chosen on held-out training rows of seventeen tables, of 1,000, 4,000 and 12,000 rows.
+    It makes the result the most likely one under a normal prior of variance 1 / PENALTY_CLASSES (PENALTY_NUMBERS) over
+    the inputs of a weight's unit. Both were chosen on held-out training rows of seventeen tables, of 1,000 to 12,000
+    rows, by ``benchmarks/search/penalty.py``.
     """
     if regression:
         return PENALTY_NUMBERS / n
     return PENALTY_CLASSES / n
 
 
-def calibration_for(n: int, epsilon: float) -> tuple[float, int] | None:
-    """The share of a classifier's budget for recalibrating its logits, and the rounds; None if that would be noise."""
-    if n * epsilon < 500:
-        return None
-    if n >= 1000:
-        return 0.05, 6
-    return 0.1, 3
+def calibration_for(n: int, epsilon: float) -> tuple[float, int]:
+    """The share of a classifier's budget for recalibrating its logits, and the rounds.
+
+    No rounds: with so few rows, or so little budget, it is the base rates alone that can be told.
+    """
+    if n * epsilon < MIN_CALIBRATION:
+        return 0.2, 0
+    if n < MIN_ROWS_CALIBRATION:
+        return 0.1, 0
+    return 0.05, 6
 
 
 def residuals_for(n: int, epsilon: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,8 @@ class OptimizerStep:
 
     At order 1 the polynomial's gradient is the released slope, the same at every inner step; at order 2 it follows the
     weights. ``schedule`` maps the part of the run that is done to a factor on ``lr``; ``options`` go to the optimiser.
-    ``penalty`` adds penalty / 2 times the squared weights to what is minimised; offsets are not penalised.
+    ``penalty`` adds penalty / 2 times the squared weights, times the inputs of their unit, to what is minimised: a unit
+    of many inputs has smaller weights. Offsets are not penalised.
     """
 
     lr: float = 0.01
@@ -65,7 +67,8 @@ class OptimizerUpdater:
             for parameter in self._network.parameters():
                 if parameter.grad is not None:
                     if self._step.penalty and parameter.dim() > 1:
-                        parameter.grad.add_(parameter.detach(), alpha=self._step.penalty)
+                        inputs = math.prod(parameter.shape[1:])
+                        parameter.grad.add_(parameter.detach(), alpha=self._step.penalty * inputs)
                     parameter.grad.clamp_(-WEIGHT, WEIGHT)
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
