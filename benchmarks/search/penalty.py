@@ -4,9 +4,9 @@
         [--collection FOLDER] [--out runs/penalty.jsonl]
 
 So many training rows of every table are fitted as the estimators fit them (:mod:`dpmac.training.defaults`): at epsilon
-8, and at epsilon infinity with the penalties PENALTIES / rows (:class:`dpmac.mac.OptimizerStep`). Up to 8,000 other training rows judge the models: by
-AUROC and log-loss as it comes, or R^2 and the squared error. Every training is one line of OUT, and a second start
-skips what is there.
+8, and at epsilon infinity with the penalties PENALTIES / rows (:class:`dpmac.mac.OptimizerStep`). Up to 8,000 other
+training rows judge the models: by AUROC and log-loss (without privacy as it comes), or R^2 and the squared error. Every
+training is one line of OUT, and a second start skips what is there.
 """
 
 from __future__ import annotations

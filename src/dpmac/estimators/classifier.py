@@ -49,8 +49,8 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
     ----------
     classes_, n_features_in_, feature_map_ (the public map from rows to the network's inputs, or None), network_ (a
     plain torch module, calibrated), calibration_ (slope and offset of the logits that went into it; of few rows 1 and
-    the offsets of all classes but the first, or of all labels; or None), plan_, privacy_ (``.epsilon``, ``.delta``, ``.statement()``, ``.ledger``), history_ (one public record an epoch), run_ (all
-    of it, with ``save``).
+    the offsets of all classes but the first, or of all labels; or None), plan_, privacy_ (``.epsilon``, ``.delta``,
+    ``.statement()``, ``.ledger``), history_ (one public record an epoch), run_ (all of it, with ``save``).
     """
 
     loss: str = "softmax"

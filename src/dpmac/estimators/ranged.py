@@ -42,9 +42,7 @@ class Ranged(RegressorMixin, RangeArguments, TrainedEstimator):
         if not return_std:
             return found
         if self.residual_std_ is None:
-            fix = (
-                "no residual scale was released: fit with residuals=True, a finite epsilon, and n * epsilon of at least"
-            )
+            fix = "no residual scale was released: fit with residuals=True, noise, and n times epsilon of at least"
             raise ArgumentError("return_std", True, f"{fix} {MIN_RESIDUALS:g}")
         return found, np.full(len(found), self.residual_std_)
 
