@@ -20,7 +20,16 @@ import dpmac.analytic
 import dpmac.mac
 import dpmac.methods
 from dpmac.mac import Z_STEPS, FirstOrder, FixedPrediction
-from dpmac.methods import DPPCA, Calibration, ClosedForm, DPMean, NormHistogram, ResidualScale, linear_classifier
+from dpmac.methods import (
+    DPPCA,
+    BaseRates,
+    Calibration,
+    ClosedForm,
+    DPMean,
+    NormHistogram,
+    ResidualScale,
+    linear_classifier,
+)
 from dpmac.methods.ridge import statistics
 from dpmac.modules import ModuleStep, Task, settled
 from dpmac.nets import (
@@ -144,6 +153,13 @@ def calibration_query(classes: int, **more) -> Asked:
     return Asked(query, (numbers(ROWS, 5), targets))
 
 
+def base_rates_query(classes: int, **more) -> Asked:
+    targets = labels(ROWS, classes)
+    if more.get("several"):
+        targets = torch.maximum(targets, targets.roll(5, dims=0))
+    return Asked(BaseRates(1.0).query(dense(classes=classes), classes, **more), (numbers(ROWS, 5), targets))
+
+
 class Words(nn.Module):
     """Weighted words, attention or a recurrent layer over them, and own parameters that only autograd can treat."""
 
@@ -210,6 +226,11 @@ ASKERS: dict[str, Callable[[], Asked]] = {
     "calibration, two labels": lambda: calibration_query(2, several=True),
     "calibration, several labels": lambda: calibration_query(4, several=True),
     "calibration, weighted labels": lambda: calibration_query(4, several=True, weights=torch.tensor([OFF, WEIGHTS]).T),
+    "base rates": lambda: base_rates_query(4),
+    "base rates, two classes": lambda: base_rates_query(2),
+    "base rates, weighted classes": lambda: base_rates_query(4, weights=torch.tensor(WEIGHTS)),
+    "base rates, several labels": lambda: base_rates_query(4, several=True),
+    "base rates, weighted labels": lambda: base_rates_query(4, several=True, weights=torch.tensor([OFF, WEIGHTS]).T),
     "residual scale": lambda: Asked(ResidualScale(1.0).query(dense(classes=1)), (numbers(ROWS, 5), numbers(ROWS, 1))),
     "private ranges": lambda: Asked(PrivateRanges(1.0).query("abcde"), (numbers(ROWS, 5),)),
     **{f"module, {kind}": lambda k=kind: module_step(k) for kind in MODULES},
@@ -277,6 +298,13 @@ SUPERVISED: dict[str, Method] = {
         table, frozen(4), source, Ledger(), several=True
     ),
     "calibration, weighted labels": lambda table, source: Calibration(0.0, rounds=2).fit(
+        table, frozen(4), source, Ledger(), several=True, weights=torch.tensor([OFF, WEIGHTS]).T
+    ),
+    "base rates": lambda table, source: BaseRates(0.0).fit(table, frozen(4), source, Ledger()),
+    "base rates, weighted classes": lambda table, source: BaseRates(0.0).fit(
+        table, frozen(4), source, Ledger(), weights=torch.tensor(WEIGHTS)
+    ),
+    "base rates, weighted labels": lambda table, source: BaseRates(0.0).fit(
         table, frozen(4), source, Ledger(), several=True, weights=torch.tensor([OFF, WEIGHTS]).T
     ),
     "residual scale": lambda table, source: ResidualScale(0.0).fit(table, frozen(4), source, Ledger()),

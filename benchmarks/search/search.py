@@ -28,10 +28,9 @@ from typing import Any
 import torch
 from simulation import Settings, Shape, judged, train
 
-from dpmac.estimators.ranged import RESIDUALS
-from dpmac.methods import Calibration, ResidualScale
-from dpmac.privacy import Plan
-from dpmac.training.defaults import calibration_for, defaults_for, safe_delta, schedule_for
+from dpmac.methods import BaseRates, Calibration, ResidualScale
+from dpmac.privacy import Mechanism, Plan
+from dpmac.training.defaults import calibration_for, defaults_for, residuals_for, safe_delta, schedule_for
 from tables import COLLECTION, Table, table
 
 TIMES = (0.6, 1.0, 1.6)
@@ -71,14 +70,23 @@ class Setting:
 def plan_of(n: int, classes: bool, epsilon: float, batch: float, steps: int) -> Plan:
     """What an estimator would plan for n rows, its calibration or residual scale included."""
     delta = safe_delta(n)
-    after = ()
-    calibrated = calibration_for(n, epsilon)
-    if epsilon < float("inf") and not classes:
-        after = (ResidualScale.for_share(RESIDUALS, epsilon, delta).mechanism(),)
-    elif epsilon < float("inf") and calibrated is not None:
-        share, rounds = calibrated
-        after = (Calibration.for_share(share, epsilon, delta, rounds).mechanism(),)
+    after: tuple[Mechanism, ...] = ()
+    if epsilon < float("inf"):
+        after = after_training(n, classes, epsilon, delta)
     return Plan.for_budget(epsilon=epsilon, delta=delta, n=n, batch_size=batch, steps=steps, before=after)
+
+
+def after_training(n: int, classes: bool, epsilon: float, delta: float) -> tuple[Mechanism, ...]:
+    """What an estimator releases when its training is done."""
+    share, rounds = calibration_for(n, epsilon)
+    measured = residuals_for(n, epsilon)
+    if classes and rounds:
+        return (Calibration.for_share(share, epsilon, delta, rounds).mechanism(),)
+    if classes:
+        return (BaseRates.for_share(share, epsilon, delta).mechanism(),)
+    if measured is None:
+        return ()
+    return (ResidualScale.for_share(measured, epsilon, delta).mechanism(),)
 
 
 def rule(of: Table, epsilon: float) -> Iterator[Setting]:

@@ -35,7 +35,8 @@ class Settings:
     """One number a model, each (models,); ``inputs`` multiplies the inputs, (models, inputs).
 
     ``offsets`` multiplies the learning rate of the output layer's biases. ``noise`` is the noise multiplier, and 0 is
-    without noise and without a clip, as the estimators train without privacy.
+    without noise and without a clip, as the estimators train without privacy. ``penalty`` is that of the squared
+    weights, times a unit's inputs (None: 0).
     """
 
     lr: Tensor
@@ -44,6 +45,7 @@ class Settings:
     inputs: Tensor
     offsets: Tensor
     average: float = 0.95
+    penalty: Tensor | None = None
 
 
 class Models:
@@ -103,6 +105,8 @@ class Models:
         for j, (w, g) in enumerate(zip(self.weights, grads, strict=True)):
             noise = torch.randn(g.shape, generator=self.generator, device=g.device)
             g = g.addcmul_(noise, deviation.expand_as(g)).div_(expected)
+            if s.penalty is not None and w.shape[1] > 1:  # offsets are (models, 1, units)
+                g = g.addcmul_(w.shape[1] * s.penalty[:, None, None].expand_as(w), w)
             self.mean[j].lerp_(g, 1 - FIRST)
             self.square[j].lerp_(g.square_(), 1 - SECOND)
             length = (self.square[j] / (1 - SECOND**count)).sqrt_().add_(TINY)

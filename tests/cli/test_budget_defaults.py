@@ -80,7 +80,8 @@ def test_the_table_shows_every_setting_whatever_fields_the_rule_has(monkeypatch)
     for words in ("What DPMACClassifier would do", "gradient memory", "0.125", "5, 7", "none: a linear model", "366"):
         assert words in text
     assert "calibration, 5% of the budget" in text
-    assert "too few rows" in budget("--n", "200")
+    assert "base rates, 20% of the budget" in budget("--n", "200")
+    assert "too few rows" in budget("--n", "200", "--regression")
     assert json.loads(budget("--n", "300", "--json"))["defaults"]["layer_widths"] == [5, 7]
 
 

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
 from dpmac import DPMACPCA, ArgumentError
+from dpmac.methods import BaseRates, Calibration
 from dpmac.privacy import Ledger
 from dpmac.tables import Schema
 
@@ -46,13 +47,17 @@ def test_calibrate_false_spends_all_on_the_training(private):
     assert 1.99 < bare.privacy_.epsilon <= 2.0
 
 
-def test_few_rows_or_no_noise_have_no_calibration():
-    assert model()._calibration(249) is None  # epsilon is 2
-    assert model()._calibration(250).rounds < model()._calibration(1000).rounds
+def test_few_rows_have_their_base_rates_alone_and_without_noise_nothing_is_calibrated():
+    assert isinstance(model()._calibration(999), BaseRates)
+    assert model()._calibration(249).noise_multiplier < model()._calibration(250).noise_multiplier  # epsilon is 2
+    assert isinstance(model()._calibration(1000), Calibration)
+    assert isinstance(model(epsilon=0.4)._calibration(1000), BaseRates)
+    assert model(calibrate=False)._calibration(300) is None
     assert plain().fit(TABLE).calibration_ is None
     fitted = small(epsilon=1.0, calibrate=True).fit(FEW)
-    assert fitted.calibration_ is None
-    assert labels_of(fitted.privacy_.ledger) == {"training step": 30}
+    assert fitted.calibration_[0] == 1.0
+    assert labels_of(fitted.privacy_.ledger) == {"training step": 30, "base rates": 1}
+    assert 0.99 < fitted.privacy_.epsilon <= 1.0
 
 
 # --- ledgers ----------------------------------------------------------------------------------------------------------

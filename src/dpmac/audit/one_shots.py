@@ -10,7 +10,7 @@ from torch import Tensor
 from dpmac.audit.cases import Case, Row, Setting
 from dpmac.audit.steps import OUTRAGE, released_answer, small_network
 from dpmac.mac import FirstOrder, FixedPrediction
-from dpmac.methods import DPPCA, Calibration, ClosedForm, DPMean, NormHistogram, ResidualScale
+from dpmac.methods import DPPCA, BaseRates, Calibration, ClosedForm, DPMean, NormHistogram, ResidualScale
 from dpmac.methods.calibration import REACH
 from dpmac.methods.pca import MOMENT
 from dpmac.methods.ridge import statistics
@@ -104,10 +104,27 @@ def calibration(classes: int, several: bool = False) -> Callable[[], Setting]:
     return make
 
 
+def base_rates(classes: int, several: bool = False) -> Callable[[], Setting]:
+    """Of logits that are the rows themselves; a row is sure of its own class, or of another."""
+
+    def make() -> Setting:
+        query = BaseRates(1.0).query(lambda x: x, classes, several=several)
+        targets = list(torch.eye(classes))
+        if several:
+            targets = [torch.zeros(classes), torch.ones(classes)]
+        candidates = [(way * (2 * target - 1), target) for target in targets for way in (OUTRAGE, -OUTRAGE, 0.0)]
+        others = [(0.1 * k * torch.ones(classes), targets[k % len(targets)]) for k in (1, 2, 3)]
+        return Setting(released_answer(query), candidates, others)
+
+    return make
+
+
 def residuals() -> Setting:
+    """Residuals of the whole range, of which a row's square is the largest, and the largest of an inner shell."""
     query = ResidualScale(1.0).query(lambda x: x)
     others = [(_numbers(0.1 * k), _numbers(0.0)) for k in (1, 2, 3)]
-    return Setting(released_answer(query), [(_numbers(OUTRAGE), _numbers(-OUTRAGE))], others)
+    candidates = [(_numbers(OUTRAGE), _numbers(-OUTRAGE)), (_numbers(0.25), _numbers(-0.25))]
+    return Setting(released_answer(query), candidates, others)
 
 
 def ranges() -> Setting:
@@ -128,6 +145,8 @@ def one_shot_cases() -> Iterator[Case]:
         ("calibration, two classes", calibration(2)),
         ("calibration, more classes", calibration(3)),
         ("calibration, several labels", calibration(3, several=True)),
+        ("base rates, two classes", base_rates(2)),
+        ("base rates, several labels", base_rates(3, several=True)),
         ("residual scale", residuals),
         ("private ranges", ranges),
     )

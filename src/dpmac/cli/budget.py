@@ -210,7 +210,7 @@ def _show(answer: dict[str, Any], preview: DefaultsPreview | None) -> None:
 
 def _after(preview: DefaultsPreview) -> str:
     if preview.after is None:
-        return "nothing: too few rows for a calibration"
+        return "nothing: too few rows for a residual's scale"
     return f"{preview.after.label}, {preview.share:.0%} of the budget"
 
 

@@ -36,10 +36,9 @@ def preview_defaults(n: int, *, epsilon: float, delta: float | None, regression:
 
     After training a classifier recalibrates its logits and a regressor measures its residuals, from the same budget.
     """
-    from dpmac.estimators.ranged import RESIDUALS
-    from dpmac.methods import Calibration, ResidualScale
+    from dpmac.methods import BaseRates, Calibration, ResidualScale
     from dpmac.planning.plan import check_delta
-    from dpmac.training.defaults import calibration_for, safe_delta, schedule_for, whitens
+    from dpmac.training.defaults import calibration_for, residuals_for, safe_delta, schedule_for, whitens
 
     integer("n", n, "give the number of training examples, at least 2", low=2)
     if delta is None:
@@ -47,10 +46,14 @@ def preview_defaults(n: int, *, epsilon: float, delta: float | None, regression:
     check_delta(delta, n)
     schedule = schedule_for(n, whitened=not regression and whitens(n, regression=False))
     if regression:
-        after = ResidualScale.for_share(RESIDUALS, epsilon, delta).mechanism()
-        return DefaultsPreview("DPMACRegressor", True, schedule, delta, RESIDUALS, after)
-    found = calibration_for(n, epsilon)
-    if found is None:
-        return DefaultsPreview("DPMACClassifier", False, schedule, delta, 0.0, None)
-    after = Calibration.for_share(found[0], epsilon, delta, found[1]).mechanism()
-    return DefaultsPreview("DPMACClassifier", False, schedule, delta, found[0], after)
+        share = residuals_for(n, epsilon)
+        if share is None:
+            return DefaultsPreview("DPMACRegressor", True, schedule, delta, 0.0, None)
+        after = ResidualScale.for_share(share, epsilon, delta).mechanism()
+        return DefaultsPreview("DPMACRegressor", True, schedule, delta, share, after)
+    share, rounds = calibration_for(n, epsilon)
+    if rounds:
+        after = Calibration.for_share(share, epsilon, delta, rounds).mechanism()
+    else:
+        after = BaseRates.for_share(share, epsilon, delta).mechanism()
+    return DefaultsPreview("DPMACClassifier", False, schedule, delta, share, after)

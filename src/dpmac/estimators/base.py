@@ -120,7 +120,7 @@ class TrainedEstimator(GradientArguments, Resumable):
                 plan,
                 zstep=zstep,
                 bound=bound,
-                wstep=Averaged(OptimizerStep(lr=rate, schedule=cosine), defaults.average),
+                wstep=Averaged(OptimizerStep(lr=rate, schedule=cosine, penalty=defaults.penalty), defaults.average),
                 source=source,
                 expansion=Gradients(),
                 feature_map=feature_map,

@@ -12,7 +12,7 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import EvaluateBehind, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
-from dpmac.estimators.labelled import Labelled
+from dpmac.estimators.labelled import Labelled, affine
 from dpmac.estimators.labels import (
     CLASSES_NOTE,
     LabelsInFiles,
@@ -20,7 +20,7 @@ from dpmac.estimators.labels import (
 )
 from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.metrics import accuracy_on
-from dpmac.methods import Calibration
+from dpmac.methods import BaseRates, Calibration
 from dpmac.privacy import Mechanism, PrivateRows
 from dpmac.randomness import NoiseSource
 from dpmac.tables.stored import MEMORY
@@ -48,9 +48,9 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
     Attributes
     ----------
     classes_, n_features_in_, feature_map_ (the public map from rows to the network's inputs, or None), network_ (a
-    plain torch module, calibrated), calibration_ (slope and offset of the logits that went into it, or None), plan_,
-    privacy_ (``.epsilon``, ``.delta``, ``.statement()``, ``.ledger``), history_ (one public record an epoch), run_ (all
-    of it, with ``save``).
+    plain torch module, calibrated), calibration_ (slope and offset of the logits that went into it; of few rows 1 and
+    the offsets of all classes but the first, or of all labels; or None), plan_, privacy_ (``.epsilon``, ``.delta``,
+    ``.statement()``, ``.ledger``), history_ (one public record an epoch), run_ (all of it, with ``save``).
     """
 
     loss: str = "softmax"
@@ -105,7 +105,7 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
             after = (calibration.mechanism(),)
         table, outputs, source = self._train(given, targets, loss, after=after, evaluate=evaluate, notes=notes)
         self.classes_, self._indicator = classes, indicator
-        self.calibration_: tuple[float, float] | None = None
+        self.calibration_: tuple[float, ...] | None = None
         with self._post_training("calibration") as done:
             if calibration is not None and (done.kept is not None or done.made < calibration.rounds):
                 logits = table.behind(outputs, memory=MEMORY)  # once for all rounds
@@ -114,7 +114,7 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
 
     def _calibrate(
         self,
-        calibration: Calibration,
+        calibration: Calibration | BaseRates,
         logits: PrivateRows,
         source: NoiseSource,
         weights: Tensor | None,
@@ -133,10 +133,11 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
         )
         self._write_into_the_network(*self.calibration_)
 
-    def _write_into_the_network(self, slope: float, offset: float) -> None:
+    def _write_into_the_network(self, *calibration: float) -> None:
         """A calibration is affine in the logits, so it is a change of the last layer: the network is the model."""
         last = self.network_.weight_layers[-1]
-        matrix = slope * last.matrix()
-        if len(matrix) == 2:  # two classes; of two labels the offset is 0
-            matrix[1, -1] += offset
+        matrix = last.matrix()
+        slope, offsets = affine(calibration, len(matrix), self._indicator is not None)
+        matrix = slope * matrix
+        matrix[:, -1] += offsets.to(matrix)
         last.write(matrix)

@@ -23,7 +23,7 @@ from dpmac.estimators.labels import (
     names_of_labels,
 )
 from dpmac.estimators.sharing import all_classes
-from dpmac.methods import Calibration
+from dpmac.methods import BaseRates, Calibration
 from dpmac.nets import LOSSES, Loss, MultiLabelCrossEntropy, WeightedClasses
 from dpmac.privacy import BOUNDS, Normalise
 from dpmac.training.defaults import calibration_for
@@ -55,11 +55,13 @@ class Labelled(ClassifierMixin, LabelArguments, TrainedEstimator):
             return LOSSES[self._loss_name], None
         return WeightedClasses(LOSSES[self._loss_name], weights), torch.tensor(weights, dtype=torch.float64)
 
-    def _calibration(self, n: int) -> Calibration | None:
-        found = calibration_for(n, self.epsilon)
-        if not self.calibrate or not math.isfinite(self.epsilon) or found is None:
+    def _calibration(self, n: int) -> Calibration | BaseRates | None:
+        """What is released after the training: slope and offset of the logits, or of few rows offsets alone."""
+        if not self.calibrate or not math.isfinite(self.epsilon):
             return None
-        share, rounds = found
+        share, rounds = calibration_for(n, self.epsilon)
+        if not rounds:
+            return BaseRates.for_share(share, self.epsilon, self._delta(n))
         return Calibration.for_share(share, self.epsilon, self._delta(n), rounds)
 
     def _known_classes(self) -> Sequence[Any] | None:
@@ -121,3 +123,18 @@ class Labelled(ClassifierMixin, LabelArguments, TrainedEstimator):
         tags.classifier_tags.poor_score = self._poor()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def affine(calibration: Sequence[float], units: int, several: bool) -> tuple[float, Tensor]:
+    """A calibration as what it does to logits: the slope of all, and the offset of each (``units``,).
+
+    It holds the slope and the offset of the second of two classes; or the slope and offsets of every class but the
+    first, or of every label; or, where there are none, the slope and 0.
+    """
+    slope, *offsets = calibration
+    found = torch.zeros(units, dtype=torch.float64)
+    if several and len(offsets) == units:
+        found[:] = torch.tensor(offsets)
+    if not several and len(offsets) == units - 1:
+        found[1:] = torch.tensor(offsets)
+    return slope, found

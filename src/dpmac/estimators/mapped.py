@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Literal
 
 from torch import nn
@@ -15,7 +16,7 @@ from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
 from dpmac.nets.feature_maps.saving import packed_feature_map
 from dpmac.planning.plan import Plan
 from dpmac.priors import Prior, SchemaPrior, WhiteningOptions, whitened
-from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for, whitens
+from dpmac.training.defaults import Defaults, Schedule, defaults_for, penalty_for, schedule_for, whitens
 
 WIDEST = 700  # inputs of a whitened row: the matrix is that wide and high
 
@@ -66,7 +67,10 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
         return schedule_for(n, whitened=self._drawn and not self._regression and whitens(n, regression=False))
 
     def _defaults(self, own: Plan) -> Defaults:
-        return defaults_for(own, regression=self._regression, hidden=self._hidden(), drawn=self._drawn)
+        found = defaults_for(own, regression=self._regression, hidden=self._hidden(), drawn=self._drawn)
+        if own.noise_multiplier:
+            return found
+        return replace(found, penalty=penalty_for(own.n, regression=self._regression))
 
     def _map_of(self, given: Given, defaults: Defaults) -> FeatureMap | None:
         whole = self._feature_map(given.x.shape[1], self._bins_of(defaults))

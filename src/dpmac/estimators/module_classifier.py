@@ -13,7 +13,7 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import Array
 from dpmac.estimators.budget import alone_with_ledger
-from dpmac.estimators.labelled import Labelled
+from dpmac.estimators.labelled import Labelled, affine
 from dpmac.estimators.labels import CLASSES_NOTE, encoded, looked_over
 from dpmac.estimators.module_base import ModuleEstimator, encoded_or_nan
 from dpmac.modules.outputs import OutputLoss
@@ -43,7 +43,8 @@ class DPMACModuleClassifier(Labelled, ModuleEstimator):
     Attributes
     ----------
     classes_; module_, the trained copy in eval mode, whose logits are as they were before the calibration; calibration_
-    (the slope and, of two classes, the offset of the second logit, or None); inputs_ (name, shape and type of every
+    (the slope and, of two classes, the offset of the second logit; of few rows 1 and the offsets of all classes but the
+    first, or of all labels; or None); inputs_ (name, shape and type of every
     input, which are public); plan_, privacy_, history_, run_ as of :class:`DPMACClassifier`.
     """
 
@@ -80,7 +81,7 @@ class DPMACModuleClassifier(Labelled, ModuleEstimator):
             after = (calibration.mechanism(),)
         table, _, source = self._train(given, targets, OutputLoss(loss, len(classes)), after=after, notes=notes)
         self.classes_, self._indicator = classes, indicator
-        self.calibration_: tuple[float, float] | None = None
+        self.calibration_: tuple[float, ...] | None = None
         with self._post_training("calibration") as done:
             if calibration is not None and (done.kept is not None or done.made < calibration.rounds):
                 self.calibration_ = calibration.fit(
@@ -105,11 +106,8 @@ class DPMACModuleClassifier(Labelled, ModuleEstimator):
         u = super()._outputs(X)
         if self.calibration_ is None:
             return u
-        slope, offset = self.calibration_
-        u = slope * u
-        if self._indicator is None and u.shape[1] == 2:
-            u[:, 1] += offset
-        return u
+        slope, offsets = affine(self.calibration_, u.shape[1], self._indicator is not None)
+        return slope * u + offsets
 
     def _listed_classes(self) -> Array:
         if self.classes is None:

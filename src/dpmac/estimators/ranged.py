@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,7 @@ from dpmac.checks import ArgumentError, number
 from dpmac.estimators.arguments import RangeArguments
 from dpmac.estimators.base import Array, TrainedEstimator
 from dpmac.methods import ResidualScale
-
-RESIDUALS = 0.02  # of the budget, for the residual's scale
+from dpmac.training.defaults import MIN_RESIDUALS, residuals_for
 
 
 def unit_targets(numbers: Array, low: float, high: float) -> Array:
@@ -31,9 +29,10 @@ class Ranged(RegressorMixin, RangeArguments, TrainedEstimator):
 
     def _residual_scale(self, n: int) -> ResidualScale | None:
         """What is released of the residuals after the training; None for nothing."""
-        if self.residuals and math.isfinite(self.epsilon):
-            return ResidualScale.for_share(RESIDUALS, self.epsilon, self._delta(n))
-        return None
+        share = residuals_for(n, self.epsilon)
+        if not self.residuals or share is None:
+            return None
+        return ResidualScale.for_share(share, self.epsilon, self._delta(n))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The expected target of each row, within its range; with ``return_std`` the residual's deviation beside it."""
@@ -43,7 +42,8 @@ class Ranged(RegressorMixin, RangeArguments, TrainedEstimator):
         if not return_std:
             return found
         if self.residual_std_ is None:
-            raise ArgumentError("return_std", True, "no residual scale was released: fit with residuals=True and noise")
+            fix = "no residual scale was released: fit with residuals=True, noise, and n times epsilon of at least"
+            raise ArgumentError("return_std", True, f"{fix} {MIN_RESIDUALS:g}")
         return found, np.full(len(found), self.residual_std_)
 
     def _numbers(self, y: Any) -> Array:

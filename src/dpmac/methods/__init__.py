@@ -1,6 +1,7 @@
 """Private methods that need one release or two, and DP-SGD: all through the same release as training."""
 
 from dpmac.mac.expansions import Expansion
+from dpmac.methods.base_rates import BaseRates
 from dpmac.methods.calibration import Calibration
 from dpmac.methods.closed_form import ClosedForm, ClosedFormAutoencoder
 from dpmac.methods.dpsgd import Gradients
@@ -17,6 +18,7 @@ EXPANSIONS: dict[str, Expansion] = {"gradients": Gradients()}
 __all__ = [
     "DPPCA",
     "EXPANSIONS",
+    "BaseRates",
     "Calibration",
     "ClosedForm",
     "ClosedFormAutoencoder",

@@ -1,11 +1,22 @@
-"""How far off a regression is: its residual's standard deviation, from one small private release."""
+"""How far off a regression is: its residual's standard deviation, from one small private release.
+
+A sum of squares needs noise as large as the largest square that a row could have, (range)^2, and residuals are far
+smaller than their range. So squares are summed by shells: in shell b are residuals from 2^-b down to 2^-(b+1) of the
+range, and a row adds (residual / 2^-b)^2, at most 1, to its own shell alone. All shells together are one release of
+sensitivity 1, whatever the residuals, and a shell's noise counts for as little as the shell is small.
+
+What is read off it begins at the outermost shell that stands out of the noise. Beyond it, a shell counts with what the
+noisy sum says, but for at least nothing and at most what a Laplace distribution of the same scale would have there: so
+noise adds little, and a usual tail is not lost. Without noise the result is the root of the mean square.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from dpmac.checks import number
@@ -18,12 +29,16 @@ from dpmac.randomness import NoiseSource
 
 LABEL = "residual scale"
 SQUARES = "squared residuals"
+SHELLS = 11  # the innermost ends at zero, and begins at a thousandth of the range
+EDGES = [2.0**-b for b in range(SHELLS)]  # their outer ends, in units of the range
+STANDS_OUT = 2.5  # deviations of the noise
+LEAST = 1e-3
 
 
 @dataclass(frozen=True)
 class ResidualScale:
-    """One unsampled Gaussian release of the sum of squared residuals, each over 4 and so at most 1, for targets and
-    predictions within [-1, 1] (they are clipped to it)."""
+    """One unsampled Gaussian release of the sums of squared residuals by shells, for targets and predictions within
+    [-1, 1] (they are clipped to it)."""
 
     noise_multiplier: float
 
@@ -62,13 +77,51 @@ class ResidualScale:
             divisor=rows.n,
             micro_batch=micro_batch,
         )
-        return 2.0 * math.sqrt(min(max(float(answer[SQUARES][0]), 2.5e-7), 1.0))
+        square = mean_square(answer[SQUARES].tolist(), self.noise_multiplier / rows.n)
+        return max(LEAST, 2.0 * math.sqrt(min(square, 1.0)))
 
     def query(self, outputs: Callable[..., Tensor]) -> Query:
         bound = PerLayerClip(1.0)
 
         def parts(*columns: Tensor) -> list[Part]:
             off = (outputs(*columns[:-1]).double().clamp(-1, 1) - columns[-1].double().clamp(-1, 1)) / 2
-            return bound.apply([DensePart(off.square().mean(dim=1, keepdim=True))])
+            square = off.square().mean(dim=1, keepdim=True)
+            between = torch.tensor([edge**2 for edge in EDGES[:0:-1]], dtype=torch.float64, device=square.device)
+            shell = SHELLS - 1 - torch.bucketize(square, between)
+            inside = (shell == torch.arange(SHELLS, device=square.device)).double()
+            return bound.apply([DensePart(inside * square * 4.0 ** shell.double())])
 
-        return Query(LABEL, bound.promise([Partition(SQUARES, (1,))]), parts)
+        return Query(LABEL, bound.promise([Partition(SQUARES, (SHELLS,))]), parts)
+
+
+def mean_square(sums: Sequence[float], noise: float) -> float:
+    """The mean square in units of the range, from every shell's noisy sum divided by the rows, of deviation ``noise``.
+
+    Of any finite numbers it is finite, and at least 0.
+    """
+    clear = [b for b in range(SHELLS) if sums[b] > STANDS_OUT * noise]
+    first = max(range(SHELLS), key=lambda b: sums[b])  # if nothing stands out
+    if clear:
+        first = clear[0]
+    inside = sum(EDGES[b] ** 2 * sums[b] for b in range(first, SHELLS))
+    least = (EDGES[first] / 2) ** 2 * STANDS_OUT * noise  # inner shells' noise cannot take away what stood out
+    square = inside = max(inside, least, 0.0)
+    for _ in range(2):  # the scale follows from the tail, and the tail from the scale
+        scale = math.sqrt(square / 2)
+        tail = [min(max(sums[b], 0.0), _laplace(EDGES[b], scale)) * EDGES[b] ** 2 for b in range(first)]
+        square = inside + sum(tail)
+    return square
+
+
+def _laplace(edge: float, scale: float) -> float:
+    """What a Laplace distribution of that scale has in the shell below ``edge``: the mean of (residual / edge)^2."""
+    if scale < 1e-150:
+        return 0.0
+
+    def below(ratio: float) -> float:
+        """The integral of x^2 e^-x up to ``ratio``."""
+        if ratio > 700:
+            return 2.0
+        return 2.0 - math.exp(-ratio) * (ratio**2 + 2 * ratio + 2)
+
+    return (scale / edge) ** 2 * (below(edge / scale) - below(edge / scale / 2))

@@ -65,6 +65,8 @@ def test_options_reach_the_optimiser_and_bad_ones_are_named():
         OptimizerStep(lr=0)
     with pytest.raises(ArgumentError, match="inner_steps=0"):
         OptimizerStep(inner_steps=0)
+    with pytest.raises(ArgumentError, match=r"penalty=-1"):
+        OptimizerStep(penalty=-1)
 
 
 def test_it_descends_the_released_polynomial_as_often_as_wanted():
@@ -75,6 +77,26 @@ def test_it_descends_the_released_polynomial_as_often_as_wanted():
     exact = polynomials[0].minimum(1e-9)
     reached = problem.network.weight_layers[0].matrix()
     assert polynomials[0].change(reached) - polynomials[0].change(exact) < 1e-3 * abs(polynomials[0].change(exact))
+
+
+@pytest.mark.parametrize("make", [make_problem, make_images])
+def test_the_penalty_is_on_squared_weights_times_their_inputs_and_on_no_offset(make):
+    """By autograd: the same steps of plain gradient descent on polynomial + penalty / 2 * inputs * squares."""
+    problem = make()
+    twin = problem.network.plain()
+    updater = OptimizerStep(lr=0.1, optimizer=torch.optim.SGD, penalty=0.03).start(problem.network, steps=3)
+    draw = SeededNoise(0)
+    for _ in range(3):
+        polynomials = flat(problem, draw)
+        updater.apply(polynomials)
+        layers = [module for module in twin if hasattr(module, "weight")]
+        penalised = sum(0.015 * layer.weight[0].numel() * layer.weight.square().sum() for layer in layers)
+        slopes = torch.autograd.grad(penalised, [layer.weight for layer in layers])
+        for layer, polynomial, slope in zip(layers, polynomials, slopes, strict=True):
+            layer.weight.data -= 0.1 * (polynomial.slope[:, :-1].reshape(layer.weight.shape) + slope)
+            layer.bias.data -= 0.1 * polynomial.slope[:, -1]
+    for ours, theirs in zip(problem.network.parameters(), twin.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
 def test_adams_state_goes_both_ways():

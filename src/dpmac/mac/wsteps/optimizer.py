@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ class OptimizerStep:
 
     At order 1 the polynomial's gradient is the released slope, the same at every inner step; at order 2 it follows the
     weights. ``schedule`` maps the part of the run that is done to a factor on ``lr``; ``options`` go to the optimiser.
+    ``penalty`` adds penalty / 2 times the squared weights, times the inputs of their unit, to what is minimised: a unit
+    of many inputs has smaller weights. Offsets are not penalised.
     """
 
     lr: float = 0.01
@@ -29,10 +32,12 @@ class OptimizerStep:
     schedule: Schedule = constant
     inner_steps: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
+    penalty: float = 0.0
 
     def __post_init__(self) -> None:
         number("lr", self.lr, "give a learning rate above 0", low=0.0, high=1e9, strict=True)
         integer("inner_steps", self.inner_steps, "give a number of steps per release, at least 1")
+        number("penalty", self.penalty, "give a number, at least 0", low=0.0, high=1e9)
 
     def start(self, network: Network, steps: int) -> OptimizerUpdater:
         return OptimizerUpdater(self, network, steps)
@@ -61,6 +66,9 @@ class OptimizerUpdater:
                 layer.write_gradient(polynomial.slope if at_order_one else polynomial.gradient(layer.matrix()))
             for parameter in self._network.parameters():
                 if parameter.grad is not None:
+                    if self._step.penalty and parameter.dim() > 1:
+                        inputs = math.prod(parameter.shape[1:])
+                        parameter.grad.add_(parameter.detach(), alpha=self._step.penalty * inputs)
                     parameter.grad.clamp_(-WEIGHT, WEIGHT)
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
