@@ -155,15 +155,24 @@ class Schema:
             found["origin"] = self.origin.to_dict()
         return found
 
+    def portable(self) -> Schema:
+        """The same, saying nothing of where files lie on this machine."""
+        return replace(self, columns={name: column.portable() for name, column in self.columns.items()})
+
     @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Schema:
-        """A schema from plain values. Unknown keys, wrong kinds and contradictions are errors that name the key."""
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None = None) -> Schema:
+        """A schema from plain values. Unknown keys, wrong kinds and contradictions are errors that name the key.
+
+        Paths of word vectors may lead from ``folder``, where the values were read.
+        """
         if isinstance(raw, Mapping):  # "_help" and the like are notes of whoever wrote the file
             raw = {key: value for key, value in raw.items() if not str(key).startswith("_")}
         _check_keys("schema", raw, _KEYS, ("columns",))
         if not isinstance(raw["columns"], Mapping):
             raise ArgumentError("columns", raw["columns"], "give an object: a name and a description for each column")
-        columns = {name: _column(f"columns.{name}", described) for name, described in raw["columns"].items()}
+        columns = {
+            name: _column(f"columns.{name}", described, folder) for name, described in raw["columns"].items()
+        }
         given = {key: raw[key] for key in _KEYS if raw.get(key) is not None and key != "columns"}
         try:
             given["origin"] = Origin.from_dict(raw.get("origin"))
@@ -176,7 +185,7 @@ class Schema:
         """Read a JSON file; an error names the file, the key, the value and the fix."""
         raw = cls.read(path)
         try:
-            return cls.from_dict(raw)
+            return cls.from_dict(raw, Path(path).parent)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: {error.name}", error.value, error.fix) from None
 
@@ -253,7 +262,7 @@ def unfinished(raw: Any) -> dict[str, str]:
     return found
 
 
-def _column(where: str, raw: Any) -> ColumnKind:
+def _column(where: str, raw: Any, folder: Path | None) -> ColumnKind:
     """One column from its description; ``where`` is its key in errors."""
     if not isinstance(raw, Mapping):
         raise ArgumentError(where, raw, f"describe the column: kind {_KINDS}")
@@ -267,8 +276,11 @@ def _column(where: str, raw: Any) -> ColumnKind:
         if key in raw and raw[key] is None:
             raise ArgumentError(f"{where}.{key}", None, f"this is not filled in yet: write {kind.to_write}")
     _check_keys(where, raw, known, ("kind", *kind.needed))
+    given: Mapping[str, Any] = {key: value for key, value in raw.items() if key != "kind"}
+    if folder is not None:
+        given = kind.beside(given, folder)
     try:
-        return kind.from_fields({key: value for key, value in raw.items() if key != "kind"})
+        return kind.from_fields(given)
     except ArgumentError as error:
         raise ArgumentError(f"{where}.{error.name}", error.value, error.fix) from None
 
