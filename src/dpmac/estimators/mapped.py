@@ -14,6 +14,7 @@ from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
 from dpmac.planning.plan import Plan
 from dpmac.priors import Prior, SchemaPrior, WhiteningOptions, whitened
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for, whitens
+from dpmac.training.texts import SHARE, text_defaults
 
 WIDEST = 700  # inputs of a whitened row: the matrix is that wide and high
 
@@ -63,7 +64,12 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
         return schedule_for(n, whitened=self._drawn and not self._regression and whitens(n, regression=False))
 
     def _defaults(self, own: Plan) -> Defaults:
-        return defaults_for(own, regression=self._regression, hidden=self._hidden(), drawn=self._drawn)
+        hidden = self._hidden()
+        found = defaults_for(own, regression=self._regression, hidden=hidden, drawn=self._drawn)
+        encoder = self._encoder()
+        if self._drawn and encoder is not None and encoder.dense_share >= SHARE:
+            return text_defaults(found, own, regression=self._regression, free=hidden is None)
+        return found
 
     def _map_of(self, given: Given, defaults: Defaults) -> FeatureMap | None:
         whole = self._feature_map(given.x.shape[1], self._bins_of(defaults))

@@ -103,6 +103,13 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
             found["vectors"] = packed_vectors(lists)
         return found
 
+    def notes(self) -> tuple[str, ...]:
+        return tuple(
+            f"the word vectors {one.name!r} (sha256 {one.digest[:12]}...), which no private text has shaped, on the word "
+            "of whoever named them;"
+            for one in self._word_vectors()
+        )
+
     @classmethod
     def sample(cls) -> tuple[FeatureMap, Shape]:
         every = [(kind, place, column) for kind in KINDS for place, column in enumerate(KINDS[kind].samples())]
@@ -155,6 +162,13 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
     def code_width(self) -> int:
         """The numbers of a row of codes: one a column, more of a text."""
         return sum(column.code_width for column in self.schema.features.values())
+
+    @property
+    def dense_share(self) -> float:
+        """The share of the inputs that are texts': many directions of unlike importance."""
+        columns = self.schema.features.values()
+        dense = sum(len(column.labels("", self.bins)) for column in columns if column.dense)
+        return dense / self.n_features_out
 
     def _word_vectors(self) -> list[WordVectors]:
         """The word lists of its texts, each once."""

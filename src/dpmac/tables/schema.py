@@ -202,7 +202,11 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write the JSON file that :meth:`load` reads."""
         with whole_file(path) as handle:
-            handle.write(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+            handle.write(self.written())
+
+    def written(self) -> str:
+        """The text of such a file."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def estimate(
