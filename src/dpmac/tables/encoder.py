@@ -1,9 +1,9 @@
 """From cells to a network's inputs, by the schema alone: a feature map, and a scikit-learn transformer that learns
 nothing.
 
-A table is read once into codes (one float64 a cell, several of a text: :meth:`TableEncoder.codes`), and rows of codes are what a release
-gets. The feature map then makes inputs of each row by itself. Nothing is fitted: no mean, no quantile and no vocabulary
-is ever taken from rows, so there is nothing to pay for.
+A table is read once into codes (one float64 a cell, several of a text: :meth:`TableEncoder.codes`), and rows of codes
+are what a release gets. The feature map then makes inputs of each row by itself. Nothing is fitted: no mean, no
+quantile and no vocabulary is ever taken from rows, so there is nothing to pay for.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
 
     def notes(self) -> tuple[str, ...]:
         return tuple(
-            f"the word vectors {one.name!r} (sha256 {one.digest[:12]}...), which no private text has shaped, on the word "
-            "of whoever named them;"
+            f"the word vectors {one.name!r} (sha256 {one.digest[:12]}...), which no private text has shaped, on the "
+            "word of whoever named them;"
             for one in self._word_vectors()
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.files import whole_file
 from dpmac.limits import read_json
 from dpmac.tables.kinds import KINDS, ColumnKind, Task
-from dpmac.tables.texts import check_length, did_you_mean, either, text_of
+from dpmac.tables.texts import check_length, did_you_mean, each_once, either, text_of
 
 if TYPE_CHECKING:
     from dpmac.privacy import Ledger
@@ -170,9 +169,7 @@ class Schema:
         _check_keys("schema", raw, _KEYS, ("columns",))
         if not isinstance(raw["columns"], Mapping):
             raise ArgumentError("columns", raw["columns"], "give an object: a name and a description for each column")
-        columns = {
-            name: _column(f"columns.{name}", described, folder) for name, described in raw["columns"].items()
-        }
+        columns = {name: _column(f"columns.{name}", described, folder) for name, described in raw["columns"].items()}
         given = {key: raw[key] for key in _KEYS if raw.get(key) is not None and key != "columns"}
         try:
             given["origin"] = Origin.from_dict(raw.get("origin"))
@@ -193,7 +190,7 @@ class Schema:
     def read(path: str | Path) -> Any:
         """What a JSON file holds, finished or not: see :func:`unfinished`."""
         try:
-            return read_json(Path(path), objects=_each_once)
+            return read_json(Path(path), objects=each_once)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: {error.name}", error.value, error.fix) from None
         except ValueError as error:
@@ -299,12 +296,3 @@ def _check_keys(where: str, raw: Any, known: Sequence[str], needed: Sequence[str
     for key in needed:
         if key not in raw:
             raise ArgumentError(f"{where}.{key}", None, "this key is needed and is not there")
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, unless a key stands in it twice: which of the two was meant is not ours to guess."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ArgumentError(key, made[key], "this key stands twice in one object: keep one of them")
-    return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpmac.tables.words import Pooling, WordVectors, tokens
+from dpmac.tables.words import Pooling, WordVectors, words_of
 from dpmac.tables.words.vectors import UNIT
 
 WORDS = ["the", "of", "not", "good", "bad", "film", "plot"]
@@ -31,14 +31,14 @@ def by_hand(pooling, words):
 @pytest.mark.parametrize("features", [0, 6])
 def test_a_text_is_the_sum_of_its_words(features):
     pooling = Pooling(VECTORS, features)
-    found = pooling.of_tokens([tokens(text) for text in TEXTS])
+    found = pooling.of_tokens([words_of(text) for text in TEXTS])
     assert found.shape == (len(TEXTS), pooling.width) == (len(TEXTS), 9 + features + 2)
-    assert np.allclose(found, [by_hand(pooling, tokens(text)) for text in TEXTS], atol=1e-6)
+    assert np.allclose(found, [by_hand(pooling, words_of(text)) for text in TEXTS], atol=1e-6)
 
 
 def test_a_text_has_the_same_bits_in_any_company():
     pooling = Pooling(VECTORS, 6)
-    many = [tokens(TEXTS[k % len(TEXTS)]) for k in range(5_000)]  # more than one block
+    many = [words_of(TEXTS[k % len(TEXTS)]) for k in range(5_000)]  # more than one block
     found = pooling.of_tokens(many)
     alone = np.concatenate([pooling.of_tokens([words]) for words in many[: len(TEXTS)]])
     assert np.array_equal(found, alone[np.arange(5_000) % len(TEXTS)])
@@ -49,7 +49,7 @@ def test_a_text_has_the_same_bits_in_any_company():
 
 def test_the_numbers_are_the_same_on_every_machine():
     """What this machine computes is what another one did: nothing here is rounded as a machine likes."""
-    found = Pooling(VECTORS, 6).of_tokens([tokens(TEXTS[1])])[0]
+    found = Pooling(VECTORS, 6).of_tokens([words_of(TEXTS[1])])[0]
     assert [round(x * UNIT * np.sqrt(4)) for x in found[:-2]] == KNOWN
 
 

@@ -51,7 +51,7 @@ def test_a_digest_says_which_list_it_is():
         (["a", "b"], [[0.0], [0.0]], "differ"),
         (["a", "b"], [[1.0, 2.0]], "one row for each"),
         (["a", "b"], [1.0, 2.0], "one row for each"),
-        (["a", ","], [[1.0], [2.0]], "at least two words"),
+        (["a", ","], [[1.0], [2.0]], "two words"),
         (["a", "b"], np.ones((2, 1001)), "1 to 1,000"),
         (["a", "b"], [["x"], ["y"]], "numbers"),
     ],

@@ -5,9 +5,10 @@ paid for (:mod:`dpmac.tables.estimate`). It is never read off private rows. Ever
 does to each cell by itself: a cell's code and inputs depend on that cell and on the column's description alone. The
 privacy guarantee rests on that, and ``tests/tables/test_kinds.py`` holds every registered kind to it.
 
-A cell goes through three forms: the *cell* as a table has it, its *code* (one float64, NaN where the cell is missing; of
-a text several), and the network's *inputs* (several numbers within [-1, 1]). Cells become codes before the private part, on the CPU and
-in Python; codes become inputs within it, in torch operations alone, which are also what an exported model computes.
+A cell goes through three forms: the *cell* as a table has it, its *code* (one float64, NaN where the cell is missing;
+of a text several), and the network's *inputs* (several numbers within [-1, 1]). Cells become codes before the private
+part, on the CPU and in Python; codes become inputs within it, in torch operations alone, which are also what an
+exported model computes.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class ColumnKind(ABC):
         """What the columns of :meth:`encoded` are called, in order."""
 
     def inputs(self, code: Tensor, bins: int) -> Tensor:
-        """All inputs (n, width) of codes (n, code_width), never NaN: :meth:`encoded`, and a flag if a cell may be missing."""
+        """All inputs (n, width) of codes (n, code_width): :meth:`encoded`, and a flag if one may be missing. No NaN."""
         there = ~(torch.isnan(code) | torch.isinf(code))
         known = torch.where(there, code, torch.zeros_like(code))  # what is computed of NaN is not the same everywhere
         inputs = [*self.encoded(known, there, bins)]

@@ -23,7 +23,7 @@ from dpmac.checks import ArgumentError, integer
 from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Guess, Quote
 from dpmac.tables.kinds.shared import allowed, cell_place, check_flag, text_lengths, zipf
 from dpmac.tables.texts import check_length, text_of
-from dpmac.tables.words import Pooling, WordVectors, tokens
+from dpmac.tables.words import Pooling, WordVectors, words_of
 from dpmac.tables.words.pooling import BESIDE
 from dpmac.tables.words.reading import known, read_vectors, remembered
 from dpmac.tables.words.tokens import CHARACTERS
@@ -158,7 +158,7 @@ class Text(ColumnKind):
                 gone[row] = True
                 texts.append([])
             elif isinstance(cell, str | bytes | bool | int | float | np.generic):
-                texts.append(tokens(text_of(cell)))
+                texts.append(words_of(text_of(cell)))
             else:
                 fix = "this column holds texts: give a text, or leave the cell empty if it is missing"
                 raise ArgumentError(cell_place(name, row), cell, fix)

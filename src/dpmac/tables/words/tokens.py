@@ -17,7 +17,7 @@ _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0971-\u0dff\u0e3
 _TOKEN = re.compile(rf"n't\b|'(?:s|re|ve|ll|d|m)\b|(?:[^\W_]|[{_MARKS}])+")
 
 
-def tokens(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
     """The first words of a text, in their order."""
     return _TOKEN.findall(alike(text).replace(NOT, f" {NOT}"))[:WORDS]
 
@@ -32,4 +32,4 @@ def alike(text: str) -> str:
 
 def is_token(word: str) -> bool:
     """Whether a text can have this word, as it stands."""
-    return tokens(word) == [word]
+    return words_of(word) == [word]

@@ -56,7 +56,7 @@ class WordVectors:
             raise ArgumentError("vectors", f"{numbers.shape[1]} coordinates", f"give 1 to {WIDEST:,} for each word")
         places = usable(listed, most)
         if len(places) < 2:
-            raise ArgumentError("vectors", f"{len(places)} words", "a list needs at least two words that a text can have")
+            raise ArgumentError("vectors", f"{len(places)} words", "a list needs two words that a text can have")
         return cls([*places], standardised(numbers[list(places.values())]), name)
 
     @property
