@@ -102,34 +102,74 @@ def path(name: Name) -> None:
 
 def write(
     folder: Annotated[Path, typer.Argument(help="Folder for the files; made if it is not there.")] = Path(),
+    text: Annotated[bool, typer.Option("--text", help="Made-up comments, and word vectors for them.")] = False,
 ) -> None:
     """Write the table that comes with this package (UCI Adult) as files to try the commands on.
 
     people.csv (8,000 rows to train on), new-people.csv (2,000 others) and people.schema.json, what is publicly known of
     its columns. Files that are there already are left alone.
 
-    [bold]Example[/bold]
+    With [bold]--text[/bold] a table with a column of texts: comments.csv (3,000 rows), new-comments.csv (500 others),
+    comments.schema.json, and comments.vectors.txt, a few word vectors. A program made all of it up.
+
+    [bold]Examples[/bold]
 
       dpmac data write
+
+      dpmac data write --text comments
     """
     from dpmac.checks import ArgumentError
-    from dpmac.data import load_table
     from dpmac.files import whole_file
+
+    texts = _people()
+    if text:
+        texts = _comments()
+    for name in texts:
+        if (folder / name).exists() or (folder / name).is_symlink():
+            raise ArgumentError("folder", str(folder / name), "it is there already: give another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in texts.items():
+        with whole_file(folder / name) as handle:
+            handle.write(content)
+        typer.echo(str(folder / name))
+
+
+def _people() -> dict[str, str]:
+    """The files of the table that comes with the package."""
+    from dpmac.data import load_table
     from dpmac.tables.files import csv_text
 
     with clear_errors():
         table = load_table()
-    texts = {"people.csv": csv_text(table.train), "new-people.csv": csv_text(table.test)}
-    for name in (*texts, "people.schema.json"):
-        if (folder / name).exists() or (folder / name).is_symlink():
-            raise ArgumentError("folder", str(folder / name), "it is there already: give another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        with whole_file(folder / name) as handle:
-            handle.write(text)
-        typer.echo(str(folder / name))
-    table.schema.save(folder / "people.schema.json")
-    typer.echo(str(folder / "people.schema.json"))
+    return {
+        "people.csv": csv_text(table.train),
+        "new-people.csv": csv_text(table.test),
+        "people.schema.json": table.schema.written(),
+    }
+
+
+def _comments() -> dict[str, str]:
+    """The files of made-up comments. The schema is as one would write it by hand: the vectors lie beside it."""
+    import json
+
+    from dpmac.data.comments import VECTORS, WARDS, made_comments
+    from dpmac.tables.files import csv_text
+
+    made = made_comments()
+    columns = {
+        "age": {"kind": "number", "low": 18, "high": 90},
+        "ward": {"kind": "category", "values": list(WARDS)},
+        "comment": {"kind": "text", "vectors": VECTORS, "missing": True},
+        "again": {"kind": "category", "values": ["no", "yes"]},
+    }
+    about = "comments of patients who never were, made up by dpmac.data.comments (CC0); would they come again?"
+    schema = {"name": "comments", "about": about, "target": "again", "positive": "yes", "columns": columns}
+    return {
+        "comments.csv": csv_text(made.train),
+        "new-comments.csv": csv_text(made.test),
+        VECTORS: made.vectors,
+        "comments.schema.json": json.dumps(schema, indent=1) + "\n",
+    }
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from dpmac.nets.feature_maps.saving import packed_feature_map
 from dpmac.planning.plan import Plan
 from dpmac.priors import Prior, SchemaPrior, WhiteningOptions, whitened
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, penalty_for, schedule_for, whitens
+from dpmac.training.texts import SHARE, text_defaults
 
 WIDEST = 700  # inputs of a whitened row: the matrix is that wide and high
 
@@ -67,7 +68,10 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
         return schedule_for(n, whitened=self._drawn and not self._regression and whitens(n, regression=False))
 
     def _defaults(self, own: Plan) -> Defaults:
-        found = defaults_for(own, regression=self._regression, hidden=self._hidden(), drawn=self._drawn)
+        hidden, encoder = self._hidden(), self._encoder()
+        found = defaults_for(own, regression=self._regression, hidden=hidden, drawn=self._drawn)
+        if self._drawn and encoder is not None and encoder.dense_share >= SHARE:
+            found = text_defaults(found, own, regression=self._regression, free=hidden is None)
         if own.noise_multiplier:
             return found
         return replace(found, penalty=penalty_for(own.n, regression=self._regression))

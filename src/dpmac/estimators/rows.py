@@ -21,7 +21,7 @@ from dpmac.estimators.ids import warn_of_ids
 from dpmac.estimators.sharing import check_own_rows
 from dpmac.estimators.warning import Few
 from dpmac.extensions.persons import MOST
-from dpmac.nets.feature_maps import FeatureMap, ToRange
+from dpmac.nets.feature_maps import FeatureMap, ToRange, first_of
 from dpmac.old_names import OldAttribute
 from dpmac.privacy import Persons
 from dpmac.tables import Files, Schema, TableEncoder
@@ -255,6 +255,14 @@ class OnRows(Budgeted):
         if any(end.shape not in ((), (width,)) for end in (low, high)):
             raise ArgumentError("feature_range", self.feature_range, f"give two numbers, or {width} a side")
         return ToRange(torch.from_numpy(np.array(low)), torch.from_numpy(np.array(high)))
+
+
+def raw_width(estimator: OnRows) -> int:
+    """The numbers of a raw row: an array's features, or a table's codes, of which a text has several."""
+    first = first_of(estimator.feature_map_)
+    if isinstance(first, TableEncoder):
+        return first.code_width
+    return int(estimator.n_features_in_)
 
 
 def _tensor(X: Array) -> Tensor:

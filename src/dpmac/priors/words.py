@@ -10,11 +10,8 @@ from torch import Tensor
 
 from dpmac.checks import integer
 from dpmac.priors.base import MOST_ROWS, Prior
-from dpmac.priors.draws import Array, Draws
-from dpmac.tables.kinds.shared import on_grid
-
-FLAT = 10.0  # frequencies go with 1 / (rank + FLAT): a few dozen words are about equally common
-SHORTEST = 5  # words
+from dpmac.priors.draws import Draws
+from dpmac.tables.kinds.shared import SHORTEST, text_lengths, zipf
 
 
 class WordsPrior(Prior):
@@ -37,7 +34,7 @@ class WordsPrior(Prior):
         integer("rows", rows, f"give a number of rows from 1 to {MOST_ROWS:,}", high=MOST_ROWS)
         draw = Draws(self.seed, self.kind)
         words = zipf(draw.uniform(rows, self.length), self.vocabulary) + self.first
-        counts = text_lengths(draw, rows, self.length)
+        counts = text_lengths(draw.uniform(rows), self.length)
         there = np.arange(self.length) < counts[:, None]
         return torch.from_numpy(np.where(there, words, self.padding))
 
@@ -52,17 +49,3 @@ class WordsPrior(Prior):
     @classmethod
     def sample(cls) -> WordsPrior:
         return cls(50, 8)
-
-
-def zipf(uniform: Array, vocabulary: int) -> Array:
-    """For each number in [0, 1) the rank of a word, from 0 on: rank r has a frequency of 1 / (r + FLAT)."""
-    odds = 1.0 / (np.arange(vocabulary) + FLAT)
-    edges = on_grid(np.cumsum(odds) / np.sum(odds))
-    found: Array = np.minimum(np.searchsorted(edges, uniform, side="right"), vocabulary - 1)
-    return found
-
-
-def text_lengths(draw: Draws, rows: int, longest: int) -> Array:
-    """The numbers of words of texts, each from SHORTEST to ``longest`` equally likely."""
-    found: Array = SHORTEST + np.floor(draw.uniform(rows) * (longest - SHORTEST + 1)).astype(np.int64)
-    return found

@@ -25,7 +25,7 @@ import dpmac
 from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACClassifier, DPMACRegressor
 from dpmac.estimators.module_base import ModuleEstimator
-from dpmac.estimators.rows import OnRows
+from dpmac.estimators.rows import OnRows, raw_width
 from dpmac.files import part_of
 from dpmac.nets.feature_maps import ToRange, first_of
 from dpmac.saving.folder import load
@@ -92,7 +92,7 @@ def described(estimator: OnRows, kind: str) -> dict[str, Any]:
         "input": {
             "name": "rows",
             "dtype": _dtype(estimator),
-            "shape": ["rows", _width(estimator)],
+            "shape": ["rows", raw_width(estimator)],
             **_columns(estimator),
         },
         "outputs": _outputs(estimator),
@@ -148,12 +148,8 @@ def _dtype(estimator: OnRows) -> str:
     return "float32"
 
 
-def _width(estimator: Any) -> int:
-    return int(estimator.n_features_in_)
-
-
 def _program(module: torch.nn.Module, estimator: OnRows) -> torch.export.ExportedProgram:
-    example = torch.zeros(3, _width(estimator), dtype=getattr(torch, _dtype(estimator)))
+    example = torch.zeros(3, raw_width(estimator), dtype=getattr(torch, _dtype(estimator)))
     rows = torch.export.Dim("rows")
     with torch.no_grad():
         program = torch.export.export(module, (example,), dynamic_shapes=({0: rows},), strict=False)

@@ -81,7 +81,7 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
             write_json(beside / "plan.json", run.plan.to_dict())
             write_json(beside / "history.json", history_of(run))
         if schema is not None:
-            schema.save(beside / "schema.json")
+            schema.portable().save(beside / "schema.json")
         write_json(beside / "statement.json", statement.to_dict())
         write_text(beside / "statement.txt", str(statement))
         if extra is not None:

@@ -54,7 +54,7 @@ def packed(value: Any) -> Any:
             return items
         return {"tuple": items}
     if isinstance(value, Schema):
-        return {"schema": value.to_dict()}
+        return {"schema": value.portable().to_dict()}
     if isinstance(value, Mapping):
         return {"dict": [[packed(key), packed(item)] for key, item in value.items()]}
     if isinstance(value, np.ndarray):

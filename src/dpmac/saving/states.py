@@ -21,7 +21,7 @@ from dpmac.estimators import DPMACModuleClassifier as ModuleClassifier
 from dpmac.estimators import DPMACModuleRegressor as ModuleRegressor
 from dpmac.estimators.labelled import Labelled
 from dpmac.estimators.module_base import ModuleEstimator
-from dpmac.estimators.rows import OnRows
+from dpmac.estimators.rows import OnRows, raw_width
 from dpmac.limits import NUMBERS, STEPS
 from dpmac.methods.pca import ReleasedPCA
 from dpmac.modules.files import save_weights
@@ -77,7 +77,7 @@ def _width_agrees(model: Any) -> bool:
         return False
     shape = (width,)
     if feature_map is not None:
-        shape = feature_map.shape_after(shape)
+        shape = feature_map.shape_after((raw_width(model),))
     if isinstance(model, DPMACPCA):
         return bool(shape == tuple(model.pca_.components.shape[1:]))
     closed = getattr(model, "autoencoder_", None)

@@ -2,11 +2,23 @@
 
 from dpmac.nets.feature_maps import FEATURE_MAPS
 from dpmac.tables.encoder import TableEncoder
-from dpmac.tables.kinds import Category, ColumnKind, Date, Number
+from dpmac.tables.kinds import Category, ColumnKind, Date, Number, Text
 from dpmac.tables.kinds import ColumnKind as Column
 from dpmac.tables.schema import Schema
 from dpmac.tables.stored import Files
+from dpmac.tables.words import WordVectors
 
 FEATURE_MAPS[TableEncoder.kind] = TableEncoder
 
-__all__ = ["Category", "Column", "ColumnKind", "Date", "Files", "Number", "Schema", "TableEncoder"]
+__all__ = [
+    "Category",
+    "Column",
+    "ColumnKind",
+    "Date",
+    "Files",
+    "Number",
+    "Schema",
+    "TableEncoder",
+    "Text",
+    "WordVectors",
+]

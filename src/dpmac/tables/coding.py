@@ -7,7 +7,7 @@ cell by cell, which says what is wrong; rows are counted from the table's first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,7 @@ class Reader:
     def read(self, batch: Mapping[str, Any], first: int) -> tuple[Array, ...]:
         """Codes, float64 (rows, columns), and targets, of the rows from the table's number ``first`` on."""
         codes = [self.codes(name, batch[name], first) for name in self.columns]
-        block = np.stack(codes, axis=1)
+        block = side_by_side(codes)
         if self.target is None or self.targets is None:
             return (block,)
         with counted_from(first):
@@ -55,8 +55,16 @@ class Reader:
         with counted_from(first):
             codes = _coded(self._lenient[name], name, cells)
             if not self.columns[name].missing and (gone := np.isnan(codes)).any():
-                raise ArgumentError(f"column {name!r}, row {int(np.argmax(gone))}", None, _MISSING)
+                row = int(np.argmax(gone.reshape(len(codes), -1)[:, 0]))
+                raise ArgumentError(f"column {name!r}, row {row}", None, _MISSING)
         return codes
+
+
+def side_by_side(codes: Sequence[Array]) -> Array:
+    """Codes of columns as rows, float64 (n, all their numbers)."""
+    if all(one.ndim == 1 for one in codes):
+        return np.stack(codes, axis=1)
+    return np.concatenate([one.reshape(len(one), -1) for one in codes], axis=1)
 
 
 class counted_from:  # noqa: N801 - used as a statement

@@ -22,8 +22,8 @@ def cells_near(encoder: TableEncoder, inputs: Tensor) -> dict[str, Array]:
     """The table, column by column, whose rows have the inputs nearest to ``inputs`` (n, n_features_out).
 
     A number comes back to within a two-thousandth of its range, on the logarithmic scale too where it has one; a
-    category as one of its values, or "other"; a column that may be missing as NaN or None where that is nearest. What
-    comes out can be encoded again.
+    category as one of its values, or "other"; a column that may be missing as NaN or None where that is nearest; a text
+    as the one common word that is nearest to it, which says little. What comes out can be encoded again.
     """
     width = encoder.n_features_out
     if inputs.dim() != 2 or inputs.shape[1] != width:
@@ -39,14 +39,13 @@ def cells_near(encoder: TableEncoder, inputs: Tensor) -> dict[str, Array]:
 
 def longest(encoder: TableEncoder) -> float:
     """The largest norm that a row of inputs can have, by the schema alone: a number's is longest at an end."""
-    known = (_candidates(column, encoder.bins)[1] for column in encoder.schema.features.values())
-    return math.sqrt(sum(float(inputs.square().sum(dim=1).max()) for inputs in known))
+    return math.hypot(*(column.longest(encoder.bins) for column in encoder.schema.features.values()))
 
 
 def _candidates(column: ColumnKind, bins: int) -> tuple[Array, Tensor]:
     """Cells that this column may have, and their inputs (m, width)."""
     codes, cells = column.candidates(POINTS + 1)
-    return cells, column.inputs(torch.from_numpy(codes)[:, None], bins)
+    return cells, column.inputs(torch.from_numpy(codes.reshape(len(codes), -1)), bins)
 
 
 def _nearest(inputs: Tensor, known: Tensor) -> Array:

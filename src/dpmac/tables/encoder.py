@@ -1,9 +1,9 @@
 """From cells to a network's inputs, by the schema alone: a feature map, and a scikit-learn transformer that learns
 nothing.
 
-A table is read once into codes (one float64 a cell: :meth:`TableEncoder.codes`), and rows of codes are what a release
-gets. The feature map then makes inputs of each row by itself. Nothing is fitted: no mean, no quantile and no vocabulary
-is ever taken from rows, so there is nothing to pay for.
+A table is read once into codes (one float64 a cell, several of a text: :meth:`TableEncoder.codes`), and rows of codes
+are what a release gets. The feature map then makes inputs of each row by itself. Nothing is fitted: no mean, no
+quantile and no vocabulary is ever taken from rows, so there is nothing to pay for.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, integer
 from dpmac.extensions.outputs import remember
 from dpmac.nets.feature_maps.base import FeatureMap, Shape
+from dpmac.tables.coding import side_by_side
 from dpmac.tables.frames import cells
 from dpmac.tables.kinds import KINDS, Array
 from dpmac.tables.schema import Schema
+from dpmac.tables.words import WordVectors
+from dpmac.tables.words.kept import packed_vectors, unpacked_vectors
 
 _BLOCK = 4096  # rows that are transformed at a time: what fits a cache is quicker
 
@@ -35,19 +38,25 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
     range wider than 20 gives the same once more of log(1 + value - low). A date is such a number of days, without the
     logarithm, and one-hot codes of its parts. A category becomes a one-hot code with a place for any other value. A
     column that may be missing has a flag. A missing cell is zeros and its flag, if there is one.
+
+    ``vectors`` are the word vectors of texts as a model's file has them; whoever makes an encoder leaves them out.
     """
 
     kind = "table"
     expensive = True
 
-    def __init__(self, schema: Schema | Mapping[str, Any], bins: int = 12) -> None:
+    def __init__(self, schema: Schema | Mapping[str, Any], bins: int = 12, vectors: Tensor | None = None) -> None:
         super().__init__()
+        self.vectors = None
+        kept = unpacked_vectors(vectors)
         if not isinstance(schema, Schema | Mapping):
             raise ArgumentError("schema", schema, "give a Schema, or the dictionary of one")
         if isinstance(schema, Schema):
             self.schema = schema
         else:
             self.schema = Schema.from_dict(schema)
+        if kept and any(vectors not in kept for vectors in self._word_vectors()):
+            raise ArgumentError("vectors", [one.name for one in kept], "these are not the word lists of the schema")
         fix = "give the number of pieces of a numeric code, from 0 to 1000"
         self.bins = integer("bins", bins, fix, low=0, high=1000)
         self.origin = self.schema.origin
@@ -64,7 +73,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
         features = self.schema.features
         found = cells(table, list(features))
         read = [column.coded(name, found[name]) for name, column in features.items()]
-        return torch.from_numpy(np.stack(read, axis=1))
+        return torch.from_numpy(side_by_side(read))
 
     def forward(self, rows: Tensor) -> Tensor:
         self.shape_after(tuple(rows.shape[1:]))
@@ -72,11 +81,15 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
 
     def inputs(self, rows: Tensor) -> Tensor:
         """The inputs of rows of codes, float64, without a look at their shape: what an exported model computes."""
-        columns = enumerate(self.schema.features.values())
-        return torch.cat([column.inputs(rows[:, place : place + 1], self.bins) for place, column in columns], dim=1)
+        made, start = list[Tensor](), 0
+        for column in self.schema.features.values():
+            stop = start + column.code_width
+            made.append(column.inputs(rows[:, start:stop], self.bins))
+            start = stop
+        return torch.cat(made, dim=1)
 
     def shape_after(self, shape: Shape) -> Shape:
-        wanted = (len(self.schema.features),)
+        wanted = (self.code_width,)
         if shape != wanted:
             raise ArgumentError(
                 "x", f"rows of shape {shape}", f"the feature map 'table' needs rows of shape {wanted}: codes"
@@ -84,13 +97,25 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
         return (self.n_features_out,)
 
     def arguments(self) -> dict[str, Any]:
-        return {"schema": self.schema.to_dict(), "bins": self.bins}
+        found = {"schema": self.schema.portable().to_dict(), "bins": self.bins}
+        lists = self._word_vectors()
+        if lists:
+            found["vectors"] = packed_vectors(lists)
+        return found
+
+    def notes(self) -> tuple[str, ...]:
+        return tuple(
+            f"the word vectors {one.name!r} (sha256 {one.digest[:12]}...), which no private text has shaped, on the "
+            "word of whoever named them;"
+            for one in self._word_vectors()
+        )
 
     @classmethod
     def sample(cls) -> tuple[FeatureMap, Shape]:
         every = [(kind, place, column) for kind in KINDS for place, column in enumerate(KINDS[kind].samples())]
         columns = {f"{kind} {place}": column for kind, place, column in every}
-        return cls(Schema(columns), bins=3), (len(columns),)
+        made = cls(Schema(columns), bins=3)
+        return made, (made.code_width,)
 
     # --- the transformer ----------------------------------------------------------------------------------------------
 
@@ -132,6 +157,23 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
     @property
     def feature_names_in_(self) -> Array:
         return np.array(list(self.schema.features), dtype=object)
+
+    @property
+    def code_width(self) -> int:
+        """The numbers of a row of codes: one a column, more of a text."""
+        return sum(column.code_width for column in self.schema.features.values())
+
+    @property
+    def dense_share(self) -> float:
+        """The share of the inputs that are texts': many directions of unlike importance."""
+        columns = self.schema.features.values()
+        dense = sum(len(column.labels("", self.bins)) for column in columns if column.dense)
+        return dense / self.n_features_out
+
+    def _word_vectors(self) -> list[WordVectors]:
+        """The word lists of its texts, each once."""
+        every = [column.word_vectors() for column in self.schema.features.values()]
+        return [*dict.fromkeys(one for one in every if one is not None)]
 
     @property
     def n_features_out(self) -> int:

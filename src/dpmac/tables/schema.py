@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.files import whole_file
 from dpmac.limits import read_json
 from dpmac.tables.kinds import KINDS, ColumnKind, Task
-from dpmac.tables.texts import check_length, did_you_mean, either, text_of
+from dpmac.tables.texts import check_length, did_you_mean, each_once, either, text_of
 
 if TYPE_CHECKING:
     from dpmac.privacy import Ledger
@@ -155,15 +154,22 @@ class Schema:
             found["origin"] = self.origin.to_dict()
         return found
 
+    def portable(self) -> Schema:
+        """The same, saying nothing of where files lie on this machine."""
+        return replace(self, columns={name: column.portable() for name, column in self.columns.items()})
+
     @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Schema:
-        """A schema from plain values. Unknown keys, wrong kinds and contradictions are errors that name the key."""
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None = None) -> Schema:
+        """A schema from plain values. Unknown keys, wrong kinds and contradictions are errors that name the key.
+
+        Paths of word vectors may lead from ``folder``, where the values were read.
+        """
         if isinstance(raw, Mapping):  # "_help" and the like are notes of whoever wrote the file
             raw = {key: value for key, value in raw.items() if not str(key).startswith("_")}
         _check_keys("schema", raw, _KEYS, ("columns",))
         if not isinstance(raw["columns"], Mapping):
             raise ArgumentError("columns", raw["columns"], "give an object: a name and a description for each column")
-        columns = {name: _column(f"columns.{name}", described) for name, described in raw["columns"].items()}
+        columns = {name: _column(f"columns.{name}", described, folder) for name, described in raw["columns"].items()}
         given = {key: raw[key] for key in _KEYS if raw.get(key) is not None and key != "columns"}
         try:
             given["origin"] = Origin.from_dict(raw.get("origin"))
@@ -176,7 +182,7 @@ class Schema:
         """Read a JSON file; an error names the file, the key, the value and the fix."""
         raw = cls.read(path)
         try:
-            return cls.from_dict(raw)
+            return cls.from_dict(raw, Path(path).parent)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: {error.name}", error.value, error.fix) from None
 
@@ -184,7 +190,7 @@ class Schema:
     def read(path: str | Path) -> Any:
         """What a JSON file holds, finished or not: see :func:`unfinished`."""
         try:
-            return read_json(Path(path), objects=_each_once)
+            return read_json(Path(path), objects=each_once)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: {error.name}", error.value, error.fix) from None
         except ValueError as error:
@@ -193,7 +199,11 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write the JSON file that :meth:`load` reads."""
         with whole_file(path) as handle:
-            handle.write(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+            handle.write(self.written())
+
+    def written(self) -> str:
+        """The text of such a file."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def estimate(
@@ -253,7 +263,7 @@ def unfinished(raw: Any) -> dict[str, str]:
     return found
 
 
-def _column(where: str, raw: Any) -> ColumnKind:
+def _column(where: str, raw: Any, folder: Path | None) -> ColumnKind:
     """One column from its description; ``where`` is its key in errors."""
     if not isinstance(raw, Mapping):
         raise ArgumentError(where, raw, f"describe the column: kind {_KINDS}")
@@ -267,8 +277,11 @@ def _column(where: str, raw: Any) -> ColumnKind:
         if key in raw and raw[key] is None:
             raise ArgumentError(f"{where}.{key}", None, f"this is not filled in yet: write {kind.to_write}")
     _check_keys(where, raw, known, ("kind", *kind.needed))
+    given: Mapping[str, Any] = {key: value for key, value in raw.items() if key != "kind"}
+    if folder is not None:
+        given = kind.beside(given, folder)
     try:
-        return kind.from_fields({key: value for key, value in raw.items() if key != "kind"})
+        return kind.from_fields(given)
     except ArgumentError as error:
         raise ArgumentError(f"{where}.{error.name}", error.value, error.fix) from None
 
@@ -283,12 +296,3 @@ def _check_keys(where: str, raw: Any, known: Sequence[str], needed: Sequence[str
     for key in needed:
         if key not in raw:
             raise ArgumentError(f"{where}.{key}", None, "this key is needed and is not there")
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, unless a key stands in it twice: which of the two was meant is not ours to guess."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ArgumentError(key, made[key], "this key stands twice in one object: keep one of them")
-    return made

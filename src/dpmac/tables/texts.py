@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -42,3 +43,12 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
 def either(options: Sequence[str]) -> str:
     """``a``, ``a or b``, ``a, b or c``."""
     return " or ".join(filter(None, [", ".join(options[:-1]), options[-1]]))
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, unless a key stands in it twice: which of the two was meant is not ours to guess."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ArgumentError(key, made[key], "this key stands twice in one object: keep one of them")
+    return made

@@ -4,7 +4,8 @@ from dpmac.tables.kinds.base import Array, ColumnKind, Guess, Task
 from dpmac.tables.kinds.category import Category
 from dpmac.tables.kinds.date import Date
 from dpmac.tables.kinds.number import Number
+from dpmac.tables.kinds.text import Text
 
-KINDS: dict[str, type[ColumnKind]] = {kind.kind: kind for kind in (Number, Category, Date)}
+KINDS: dict[str, type[ColumnKind]] = {kind.kind: kind for kind in (Number, Category, Date, Text)}
 
-__all__ = ["KINDS", "Array", "Category", "ColumnKind", "Date", "Guess", "Number", "Task"]
+__all__ = ["KINDS", "Array", "Category", "ColumnKind", "Date", "Guess", "Number", "Task", "Text"]

@@ -5,16 +5,19 @@ paid for (:mod:`dpmac.tables.estimate`). It is never read off private rows. Ever
 does to each cell by itself: a cell's code and inputs depend on that cell and on the column's description alone. The
 privacy guarantee rests on that, and ``tests/tables/test_kinds.py`` holds every registered kind to it.
 
-A cell goes through three forms: the *cell* as a table has it, its *code* (one float64, NaN where the cell is missing),
-and the network's *inputs* (several numbers within [-1, 1]). Cells become codes before the private part, on the CPU and
-in Python; codes become inputs within it, in torch operations alone, which are also what an exported model computes.
+A cell goes through three forms: the *cell* as a table has it, its *code* (one float64, NaN where the cell is missing;
+of a text several), and the network's *inputs* (several numbers within [-1, 1]). Cells become codes before the private
+part, on the CPU and in Python; codes become inputs within it, in torch operations alone, which are also what an
+exported model computes.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, cast
 
 import numpy as np
@@ -22,7 +25,9 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.tables.words import WordVectors
 
+ENDS = 2049  # candidates among which the longest inputs are: the ends of a range, and its pieces
 Array = np.ndarray[Any, Any]
 Task = Literal["classification", "regression"]
 Quote = Callable[[Any], str]
@@ -76,9 +81,20 @@ class ColumnKind(ABC):
     def coded(self, name: str, cells: Array) -> Array:
         """The codes of cells, float64, NaN where one is missing; each cell is read by itself.
 
+        (n,) or, of a kind whose :attr:`code_width` is not 1, (n, code_width).
         A cell that cannot be read, or is missing where none may be, is an :class:`ArgumentError` that names the column
         ``name``, the row, the cell and the fix. Values outside the public description are no errors.
         """
+
+    @property
+    def code_width(self) -> int:
+        """The numbers of a code."""
+        return 1
+
+    @property
+    def dense(self) -> bool:
+        """Whether its inputs are many directions of unlike importance, so that whitening pays with few rows already."""
+        return False
 
     def coded_at_once(self, cells: Any) -> Array | None:  # noqa: ARG002
         """The codes of an arrow array, equal to what :meth:`coded` makes of its cells, or None: read them one by one.
@@ -99,7 +115,7 @@ class ColumnKind(ABC):
 
     @abstractmethod
     def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:
-        """The inputs of codes (n, 1), side by side, each (n, k), zeros where ``there`` is False.
+        """The inputs of codes (n, code_width), side by side, each (n, k), zeros where ``there`` (as wide) is False.
 
         Of torch operations that work element by element, write into nothing, and can be exported. ``value`` is finite,
         and may be any number. ``bins`` is how many pieces a code of a range has.
@@ -110,12 +126,12 @@ class ColumnKind(ABC):
         """What the columns of :meth:`encoded` are called, in order."""
 
     def inputs(self, code: Tensor, bins: int) -> Tensor:
-        """All inputs (n, width) of codes (n, 1), never NaN: :meth:`encoded`, and a flag if a cell may be missing."""
+        """All inputs (n, width) of codes (n, code_width): :meth:`encoded`, and a flag if one may be missing. No NaN."""
         there = ~(torch.isnan(code) | torch.isinf(code))
         known = torch.where(there, code, torch.zeros_like(code))  # what is computed of NaN is not the same everywhere
         inputs = [*self.encoded(known, there, bins)]
         if self.missing:
-            inputs.append((~there).to(code.dtype))
+            inputs.append((~there[:, :1]).to(code.dtype))
         return torch.cat(inputs, dim=1)
 
     def labels(self, name: str, bins: int) -> list[str]:
@@ -151,8 +167,15 @@ class ColumnKind(ABC):
         cells = self.examples(points)
         codes = self.coded("", cells)
         if self.missing:
-            return np.append(codes, np.nan), np.append(cells, self.absent)
+            codes = np.concatenate([codes, np.full_like(codes[:1], np.nan)])
+            return codes, np.append(cells, self.absent)
         return codes, cells
+
+    def longest(self, bins: int) -> float:
+        """The largest norm that the inputs of a cell can have."""
+        codes, _ = self.candidates(ENDS)
+        inputs = self.inputs(torch.from_numpy(codes.reshape(len(codes), -1)), bins)
+        return math.sqrt(float(inputs.square().sum(dim=1).max()))
 
     def positions(self, cells: Array) -> Array:
         """Where cells lie on the line, float64, NaN for a missing one; only of an ``ordered`` kind."""
@@ -189,6 +212,19 @@ class ColumnKind(ABC):
     def from_fields(cls, given: Mapping[str, Any]) -> Self:
         """The column of a file's keys, without ``kind``."""
         return cls(**given)
+
+    def portable(self) -> ColumnKind:
+        """The same column, saying nothing of where files lie on this machine: as a model's folder has it."""
+        return self
+
+    @classmethod
+    def beside(cls, given: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:  # noqa: ARG003
+        """The keys of a file in that folder: paths in it may lead from there."""
+        return given
+
+    def word_vectors(self) -> WordVectors | None:
+        """The public word list that cells are read by, which a saved model has to hold; None of most kinds."""
+        return None
 
     @abstractmethod
     def as_input(self) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from dpmac.checks import ArgumentError
 from dpmac.tables.kinds.base import Array, Draws
 
 CODE = 0.5  # the span of a piecewise-linear code
+FLAT = 10.0  # words' frequencies go with 1 / (rank + FLAT): a few dozen words are about equally common
+SHORTEST = 5  # words of a made-up text
 GRID = 2.0**30  # made-up places are multiples of 1 / GRID: a power is not rounded alike on every machine
 BENT = 0.7  # the deviation of the logarithm of the power that bends a made-up distribution
 
@@ -78,4 +80,18 @@ def drawn_choice(place: Array, count: int, draw: Draws) -> Array:
     odds = np.exp(draw.normal(count))
     edges = on_grid(np.cumsum(odds) / np.sum(odds))
     found: Array = draw.order(count)[np.minimum(np.searchsorted(edges, place), count - 1)]
+    return found
+
+
+def zipf(uniform: Array, vocabulary: int) -> Array:
+    """For each number in [0, 1) the rank of a word, from 0 on: rank r has a frequency of 1 / (r + FLAT)."""
+    odds = 1.0 / (np.arange(vocabulary) + FLAT)
+    edges = on_grid(np.cumsum(odds) / np.sum(odds))
+    found: Array = np.minimum(np.searchsorted(edges, uniform, side="right"), vocabulary - 1)
+    return found
+
+
+def text_lengths(uniform: Array, longest: int) -> Array:
+    """For each number in [0, 1) the words of a text, from SHORTEST to ``longest`` equally likely."""
+    found: Array = SHORTEST + np.floor(uniform * (longest - SHORTEST + 1)).astype(np.int64)
     return found
