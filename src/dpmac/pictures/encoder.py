@@ -7,7 +7,7 @@ is treated by itself; each stage after the first halves the sides. Features are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,14 @@ from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 
 FORMAT = "dpmac-picture-encoder-1"
 WIDTHS = (32, 32, 80, 160, 224)  # channels: of the stem and of the four stages
+STRIDES = (1, 2, 2, 2)  # of the stages
 FIELDS = 4  # the side of the grid over which a stage is averaged
 _GROUPS = 8
 _TINY = 1e-5
 
 
 class Block(nn.Module):
-    """Two convolutions around a shortcut."""
+    """The weights of two convolutions around a shortcut."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -34,13 +35,8 @@ class Block(nn.Module):
         self.first_norm = nn.GroupNorm(_GROUPS, outputs)
         self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
         self.second_norm = nn.GroupNorm(_GROUPS, outputs)
-        self.shortcut: nn.Module = nn.Identity()
         if stride > 1 or inputs != outputs:
             self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        inner = F.relu(self.first_norm(self.first(x)))
-        return F.relu(self.second_norm(self.second(inner)) + self.shortcut(x))
 
 
 class Encoder(nn.Module):
@@ -48,28 +44,52 @@ class Encoder(nn.Module):
 
     def __init__(self, channels: int = 1, widths: Sequence[int] = WIDTHS) -> None:
         super().__init__()
-        if channels not in (1, 3):
-            raise ArgumentError("channels", channels, "give 1 for grey pictures or 3 for colours")
-        if len(widths) != 5 or any(width < _GROUPS or width % _GROUPS for width in widths):
-            raise ArgumentError("widths", tuple(widths), f"give five numbers of channels, multiples of {_GROUPS}")
-        self.channels, self.widths = channels, tuple(int(width) for width in widths)
+        self.channels, self.widths = check_layout(channels, widths)
         self.stem = nn.Conv2d(channels, self.widths[0], 3, 1, 1, bias=False)
         self.stem_norm = nn.GroupNorm(_GROUPS, self.widths[0])
-        steps = zip(self.widths, self.widths[1:], (1, 2, 2, 2), strict=False)
+        steps = zip(self.widths, self.widths[1:], STRIDES, strict=False)
         self.stages = nn.ModuleList([Block(before, after, stride) for before, after, stride in steps])
 
     def forward(self, pictures: Tensor) -> list[Tensor]:
-        x = F.relu(self.stem_norm(self.stem(2.0 * pictures - 1.0)))
-        found = []
-        for stage in self.stages:
-            x = stage(x)
-            found.append(x)
-        return found[1:]
+        return stages_of(pictures, dict(self.named_parameters()))
 
-    @property
-    def size(self) -> int:
-        """How many features a picture has."""
-        return FIELDS * FIELDS * sum(self.widths[2:])
+
+def check_layout(channels: int, widths: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """Raise :class:`ArgumentError` unless there can be such an encoder."""
+    if channels not in (1, 3):
+        raise ArgumentError("channels", channels, "give 1 for grey pictures or 3 for colours")
+    if len(widths) != 5 or any(width < _GROUPS or width % _GROUPS for width in widths):
+        raise ArgumentError("widths", tuple(widths), f"give five numbers of channels, multiples of {_GROUPS}")
+    return channels, tuple(int(width) for width in widths)
+
+
+def size_of(widths: Sequence[int]) -> int:
+    """How many features a picture has."""
+    return FIELDS * FIELDS * sum(widths[2:])
+
+
+def stages_of(pictures: Tensor, weights: Mapping[str, Tensor]) -> list[Tensor]:
+    """What the encoder with these weights computes: each picture by itself."""
+    x = F.conv2d(2.0 * pictures - 1.0, weights["stem.weight"], padding=1)
+    x = F.relu(_norm(x, weights, "stem_norm"))
+    found = []
+    for place, stride in enumerate(STRIDES):
+        x = _block(x, weights, f"stages.{place}", stride)
+        found.append(x)
+    return found[1:]
+
+
+def _block(x: Tensor, weights: Mapping[str, Tensor], name: str, stride: int) -> Tensor:
+    inner = F.conv2d(x, weights[f"{name}.first.weight"], stride=stride, padding=1)
+    inner = F.relu(_norm(inner, weights, f"{name}.first_norm"))
+    inner = _norm(F.conv2d(inner, weights[f"{name}.second.weight"], padding=1), weights, f"{name}.second_norm")
+    if f"{name}.shortcut.weight" in weights:
+        x = F.conv2d(x, weights[f"{name}.shortcut.weight"], stride=stride)
+    return F.relu(inner + x)
+
+
+def _norm(x: Tensor, weights: Mapping[str, Tensor], name: str) -> Tensor:
+    return F.group_norm(x, _GROUPS, weights[f"{name}.weight"], weights[f"{name}.bias"], _TINY)
 
 
 def features(stages: Sequence[Tensor]) -> Tensor:
