@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -41,7 +41,7 @@ class Recipe:
     learning_rate: float = 2e-3
     weight_decay: float = 0.05
     warm_up: int = 200
-    views: Views = Views()
+    views: Views = field(default_factory=Views)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -78,7 +78,7 @@ class Training:
         self._source = SeededNoise(recipe.seed).spawn("drawn encoder")
         with torch_draws_from(self._source.spawn("weights")):
             learner = Learner(recipe)
-        self.learner = learner.to(self.device, memory_format=torch.channels_last)
+        self.learner = learner.to(memory_format=torch.channels_last).to(self.device)  # type: ignore[call-overload]
         self._forward = self.learner.forward
         if compiled:
             self._forward = torch.compile(self.learner, dynamic=False)
@@ -87,7 +87,9 @@ class Training:
             {"params": [p for p in self.learner.parameters() if p.dim() > 1], "weight_decay": recipe.weight_decay},
             {"params": [p for p in self.learner.parameters() if p.dim() <= 1], "weight_decay": 0.0},
         ]
-        self.optimiser = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.98), fused=self.device.type == "cuda")
+        self.optimiser = torch.optim.AdamW(
+            groups, lr=recipe.learning_rate, betas=(0.9, 0.98), fused=self.device.type == "cuda"
+        )
 
     def views_of(self, purpose: str, batches: int) -> Tensor:
         """Two views of each drawing: (batches, 2 batch, channels, side, side), in each batch the first ones first."""
@@ -113,7 +115,7 @@ class Training:
         with half_where_quick(self.device):
             codes = self._forward(views)
         loss, _ = contrast(codes, self.recipe.temperature)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.learner.parameters(), 1.0)
         self.optimiser.step()
         self.done += 1
@@ -138,7 +140,7 @@ class Training:
 
 
 def contrast(codes: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """The loss of codes (2 n, width) of length 1, of which n and n + i belong together; and how often they are found."""
+    """The loss of codes (2 n, width) of length 1, of which i and n + i belong together; and how many are found."""
     count = len(codes) // 2
     alike = codes @ codes.T / temperature
     alike.fill_diagonal_(-torch.inf)

@@ -1,12 +1,14 @@
 """Pictures that show nobody and nothing: shapes, strokes and textures, drawn by a public program.
 
-Three styles. "shapes" are one to eight ellipses, boxes, bent strokes, rings, arcs and polygons a picture, laid over each
-other back to front, mostly flat, on black or grey: what an encoder for simple pictures learns from. "textures" are the
-same with striped, checked, graded and clouded fills and grounds. "strokes" are one to three pen strokes, scaled like a
-digit in a box (:mod:`dpmac.pictures.strokes`). "mixed" is half of it shapes, a quarter textures and a quarter strokes.
+"shapes" are one to eight ellipses, boxes, bent strokes, rings, arcs and polygons a picture, laid over each other back
+to front, mostly flat, on black or grey: what an encoder for simple pictures learns from. "textures" are the same with
+striped, checked, graded and clouded fills and grounds. "strokes" are one to three pen strokes, scaled like a digit in a
+box (:mod:`dpmac.pictures.strokes`). "mixed" is half of it shapes, a quarter textures and a quarter strokes.
 
-All pictures of a block are drawn at once, as distances on a grid of pixels. With :class:`~dpmac.pictures.numbers.Repeatable`
-numbers, pictures are the same on every machine: whole greys from 0 to 255, made by operations that all round alike.
+All pictures of a block are drawn at once, as distances on a grid of pixels. With
+:class:`~dpmac.pictures.numbers.Repeatable` numbers they are the same on every machine: whole greys from 0 to 255, made
+by operations that all machines round alike. With :class:`~dpmac.pictures.numbers.Quick` ones, on an accelerator, they
+follow from the seed on machines of one kind only.
 """
 
 from __future__ import annotations
@@ -91,9 +93,7 @@ def _layered(numbers: Numbers, count: int, canvas: Canvas) -> Tensor:
     return found[numbers.order(count)]
 
 
-def _shapes(
-    numbers: Numbers, total: int, x: Tensor, y: Tensor, canvas: Canvas, plain: float
-) -> tuple[Tensor, Tensor]:
+def _shapes(numbers: Numbers, total: int, x: Tensor, y: Tensor, canvas: Canvas, plain: float) -> tuple[Tensor, Tensor]:
     """How far each shape covers each pixel, and its fill, both (total, height, width) in [0, 1]; sorted by kind."""
     weights = [weight for _, weight in SHAPES]
     ends = [total * sum(weights[: k + 1]) // sum(weights) for k in range(len(weights))]

@@ -62,7 +62,7 @@ class Quick:
         self.source, self.device = source, torch.device(device)
 
     def uniform(self, *shape: int) -> Tensor:
-        drawn = torch.special.ndtr(self.source.normal(shape, self.device))
+        drawn: Tensor = torch.special.ndtr(self.source.normal(shape, self.device))
         return drawn.float().clamp_(max=1.0 - 1.0 / _STEPS)
 
     def order(self, count: int) -> Tensor:

@@ -17,7 +17,7 @@ _STEP = 2**SCALES
 
 
 class Wavelets(nn.Module):
-    """Squares (rows, side, side) to (rows, CHANNELS, side // 4, side // 4). Its filters are buffers that no file has."""
+    """Squares (rows, side, side) to (rows, CHANNELS, side // 4, side // 4). Its filters are in no file."""
 
     fine: Tensor
     coarse: Tensor

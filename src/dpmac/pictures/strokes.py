@@ -29,9 +29,7 @@ def strokes(numbers: Numbers, count: int, height: int, width: int) -> Tensor:
     nearest = torch.full((count, height, width), 1e6, device=numbers.device)
     for stroke in range(MOST):
         for piece in range(_PIECES):
-            ends = [
-                (x[:, stroke, at, None, None], y[:, stroke, at, None, None]) for at in (piece, piece + 1)
-            ]
+            ends = [(x[:, stroke, at, None, None], y[:, stroke, at, None, None]) for at in (piece, piece + 1)]
             off = to_segment(grid_x, grid_y, *ends)
             nearest = torch.where(there[:, stroke, None, None], torch.minimum(nearest, off), nearest)
     edge = 2.0 / min(height, width) * between(numbers, 1.0, 2.4, count)[:, None, None]

@@ -30,7 +30,8 @@ def morlet(side: int, scale: int, angle: float) -> Array:
     width, slant = _WIDTH * 2**scale, 4.0 / ANGLES
     wave = bell(side, width, angle, _FREQUENCY / 2**scale, slant)
     envelope = bell(side, width, angle, 0.0, slant)
-    return wave - wave.sum() / envelope.sum() * envelope
+    found: Array = wave - wave.sum() / envelope.sum() * envelope
+    return found
 
 
 def bell(side: int, width: float, angle: float, frequency: float, slant: float) -> Array:

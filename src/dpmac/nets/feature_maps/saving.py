@@ -22,7 +22,10 @@ from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 FORMAT = "dpmac-front-1"  # what version 0.2 called a feature map: its files are read for ever
 _OLD_ARGUMENTS = {"fronts": "feature_maps"}
 # kinds of packages above this one, which list themselves when they are imported
-ELSEWHERE = {"table": "dpmac.tables", "frozen": "dpmac.modules"}
+ELSEWHERE = {
+    **{"table": "dpmac.tables", "frozen": "dpmac.modules"},
+    **{"scattering": "dpmac.pictures", "drawn-encoder": "dpmac.pictures"},
+}
 
 
 def save_feature_map(feature_map: FeatureMap, path: str | Path) -> None:
