@@ -33,6 +33,7 @@ class PictureMap(FeatureMap):
     """What both have in common: rows of pixels to squares, a few at a time."""
 
     expensive = True
+    few = 512
 
     def __init__(
         self, height: int, width: int, channels: int, white: float, side: int | None, dtype: torch.dtype

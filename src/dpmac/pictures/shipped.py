@@ -8,7 +8,10 @@ from pathlib import Path
 from dpmac.checks import ArgumentError
 
 FOLDER = Path(__file__).parent / "weights"
-CHECKSUMS: dict[int, str] = {}
+CHECKSUMS = {
+    1: "bb7867c8b83164290cfe4b5af2e68329b5dbace8d69a27fc26fcf390c3e2b411",
+    3: "1fb4ce764fc3e752deb84635473250ac7aab3c690b8f1793bcc507c9865b3370",
+}
 """By channels (1: grey, 3: colour), as encoder-C.json of the training says."""
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError
 from dpmac.nets.feature_maps.base import FeatureMap, Shape
+from dpmac.nets.feature_maps.chain import fewest
 from dpmac.nets.feature_maps.scaling import Affine, ToRange
 
 
@@ -27,6 +28,10 @@ class Joined(FeatureMap):
     @property
     def expensive(self) -> bool:  # type: ignore[override]
         return any(bool(feature_map.expensive) for feature_map in self.feature_maps)
+
+    @property
+    def few(self) -> int | None:  # type: ignore[override]
+        return fewest(self.feature_maps)
 
     def forward(self, rows: Tensor) -> Tensor:
         return torch.cat([feature_map(rows).flatten(1) for feature_map in self.feature_maps], dim=1)
