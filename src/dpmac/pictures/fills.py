@@ -43,7 +43,7 @@ def clouds(numbers: Numbers, x: Tensor, y: Tensor, hard: Tensor) -> Tensor:
     right, down = (x.clamp(-1.0, 1.0) + 1.0) * scale, (y.clamp(-1.0, 1.0) + 1.0) * scale
     left, top = torch.floor(right), torch.floor(down)
     right, down = right - left, down - top
-    at = (top * (_CELLS + 1) + left).long().reshape(count, -1)
+    at = (top * (_CELLS + 1) + left).long().flatten(1)
     found = [
         torch.gather(corners, 1, at + step).reshape(count, height, width) for step in (0, 1, _CELLS + 1, _CELLS + 2)
     ]

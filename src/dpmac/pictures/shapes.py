@@ -44,7 +44,7 @@ def ellipse(numbers: Numbers, x: Tensor, y: Tensor, size: Tensor) -> Tensor:
     scaled_x, scaled_y = x / wide, y / high
     far = length(scaled_x, scaled_y)
     steep = length(scaled_x / wide, scaled_y / high)
-    return far * (far - 1.0) / steep.clamp(min=_SMALL)
+    return torch.where(far > 0.0, far * (far - 1.0) / steep.clamp(min=_SMALL), -high)
 
 
 def box(numbers: Numbers, x: Tensor, y: Tensor, size: Tensor) -> Tensor:
