@@ -54,7 +54,7 @@ LAYERS_OF_PACKAGES = [
     {"planning"},
     {"extensions", "bounds"},
     {"nets"},
-    {"mac", "analytic", "tables"},
+    {"mac", "analytic", "tables", "pictures"},
     {"methods", "modules", "priors"},
     {"training"},
     {"estimators", "audit", "data"},

@@ -13,6 +13,7 @@ from torch import Tensor
 from dpmac.extensions.persons import Persons
 from dpmac.extensions.provenance import Origin, origin_of
 from dpmac.extensions.row_independence import ROWS, check_row_independence
+from dpmac.extensions.showing import shown
 from dpmac.kernels.gathering import Columns, gathered
 from dpmac.kernels.padding import MULTIPLE, block_size
 from dpmac.privacy.private_rows import PrivateRows
@@ -44,13 +45,15 @@ def behind(table: PrivateRows, feature_map: Map, memory: int = 0) -> PrivateRows
     rows_at, done = table._rows.rows, 0
     places = len(rows_at)
     whole: list[Tensor] = []
-    for columns, at in _found(table, _in_blocks(rows_at)):
-        (rows, *others), _ = gathered(columns, at.to(table.device))
-        block = (feature_map(rows), *others)
-        whole = whole or [column.new_empty((places, *column.shape[1:])) for column in block]
-        for column, more in zip(whole, block, strict=True):
-            column[done : done + len(at)] = more[: places - done]
-        done += len(at)
+    with shown("mapping rows") as tell:
+        for columns, at in _found(table, _in_blocks(rows_at)):
+            (rows, *others), _ = gathered(columns, at.to(table.device))
+            block = (feature_map(rows), *others)
+            whole = whole or [column.new_empty((places, *column.shape[1:])) for column in block]
+            for column, more in zip(whole, block, strict=True):
+                column[done : done + len(at)] = more[: places - done]
+            done += len(at)
+            tell(min(done, places), places)
     there = torch.where(rows_at >= 0, torch.arange(places), -1)  # row numbers are now the numbers of the places
     made = table._with(tuple(whole), OneRowEach(there, places))
     made._feature_map, made.origin = None, origin

@@ -5,17 +5,21 @@ row, so nothing of it costs privacy; the statement names the prior.
 """
 
 from dpmac.priors.base import Prior
+from dpmac.priors.drawings import PicturePrior
 from dpmac.priors.public_rows import PublicRows
 from dpmac.priors.ranges import RangePrior
 from dpmac.priors.schema import SchemaPrior
 from dpmac.priors.whitening import WhiteningOptions, whitened
 from dpmac.priors.words import WordsPrior
 
-PRIORS: dict[str, type[Prior]] = {kind.kind: kind for kind in (SchemaPrior, RangePrior, WordsPrior, PublicRows)}
+PRIORS: dict[str, type[Prior]] = {
+    kind.kind: kind for kind in (SchemaPrior, RangePrior, WordsPrior, PicturePrior, PublicRows)
+}
 """Every kind of prior under its name. A new one is a file and a line here."""
 
 __all__ = [
     "PRIORS",
+    "PicturePrior",
     "Prior",
     "PublicRows",
     "RangePrior",

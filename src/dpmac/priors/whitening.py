@@ -23,9 +23,11 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.extensions.provenance import Origin, origin_of
+from dpmac.extensions.showing import shown
 from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
 from dpmac.nets.feature_maps.saving import packed_feature_map
 from dpmac.priors.base import Prior, refuse_released
+from dpmac.priors.directions import longest, worth_it
 
 ROWS = 20_000
 _GRID = 2.0**20
@@ -82,8 +84,12 @@ def _whitening(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions)
     features = _features(feature_map, prior.drawn(options.rows))
     centre = features.mean(dim=0)
     features -= centre
-    values, vectors = torch.linalg.eigh(features.T @ features / len(features))
-    values, vectors = values.flip(0).clamp(min=0.0), vectors.flip(1)
+    if worth_it(features.shape[1], options.directions):
+        features = features.float()
+        values, vectors = longest(features, options.directions or 0)
+    else:
+        values, vectors = torch.linalg.eigh(features.T @ features / len(features))
+        values, vectors = values.flip(0).clamp(min=0.0), vectors.flip(1)
     if float(values[0]) <= 0:
         raise ArgumentError("prior", prior.described(), "all drawn rows have the same features: draw others")
     matrix = vectors * (values / values[0] + options.floor) ** -options.power
@@ -91,15 +97,22 @@ def _whitening(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions)
         matrix = matrix @ vectors.T
     else:
         matrix = matrix[:, : options.directions]
-    scale = options.length / torch.linalg.vector_norm(features @ matrix, dim=1).mean()
-    rows = f"{len(features):,} rows {prior.described()}"
-    return Whitening(_rounded(centre), _rounded(matrix * scale), rows)
+    scale = options.length / torch.linalg.vector_norm(features @ matrix.to(features.dtype), dim=1).mean().double()
+    said = f"{len(features):,} rows {prior.described()}"
+    return Whitening(_rounded(centre), _rounded(matrix * scale), said)
 
 
 def _features(feature_map: FeatureMap, rows: Tensor) -> Tensor:
     """The features of drawn rows, flat; a row whose features are not finite is left out."""
-    found = torch.cat([feature_map(block).flatten(1).double() for block in torch.split(rows, _BLOCK)])
-    found = found[torch.isfinite(found).all(dim=1)]
+    blocks: list[Tensor] = []
+    with shown("mapping drawn rows") as tell:
+        for block in torch.split(rows, _BLOCK):
+            blocks.append(feature_map(block).flatten(1).double())
+            tell(sum(map(len, blocks)), len(rows))
+    found = torch.cat(blocks)
+    finite = torch.isfinite(found).all(dim=1)
+    if not bool(finite.all()):
+        found = found[finite]
     if len(found) < 2:
         raise ArgumentError("prior", f"{len(found)} rows with finite features", "whitening needs at least 2")
     return found

@@ -2,6 +2,7 @@
 
 from dpmac.nets.feature_maps.base import FLOOR, FeatureMap
 from dpmac.nets.feature_maps.chain import Chain, first_of
+from dpmac.nets.feature_maps.joined import Joined
 from dpmac.nets.feature_maps.projection import Ball, LowFrequencies, Projection, put_on_sphere
 from dpmac.nets.feature_maps.saving import load_feature_map, modules_in, save_feature_map
 from dpmac.nets.feature_maps.scaling import Affine, ToRange
@@ -17,6 +18,7 @@ FEATURE_MAPS: dict[str, type[FeatureMap]] = {
         LowFrequencies,
         Whitening,
         Chain,
+        Joined,
     )
 }
 """Every kind of feature map under its name in files. A new one is a file and a line here."""
@@ -28,6 +30,7 @@ __all__ = [
     "Ball",
     "Chain",
     "FeatureMap",
+    "Joined",
     "LowFrequencies",
     "Projection",
     "ToRange",

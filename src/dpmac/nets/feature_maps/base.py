@@ -25,13 +25,15 @@ class FeatureMap(Shaped):
 
     ``kind`` is its name in files; :meth:`arguments` gives the constructor's arguments (plain values and tensors), from
     which a saved feature map is built again. ``expensive`` feature maps are worth computing once and not in every step.
-    With ``tokens`` raw rows are whole numbers that name something, such as words.
+    With ``tokens`` raw rows are whole numbers that name something, such as words. Features that take much memory are
+    made, and mapped on in a chain, ``few`` rows at a time.
     ``origin`` says which releases its numbers come from (:mod:`dpmac.extensions.provenance`), if any do.
     """
 
     kind: ClassVar[str]
     expensive: ClassVar[bool] = False
     tokens: bool = False
+    few: int | None = None
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -27,7 +28,17 @@ class Chain(FeatureMap):
     def expensive(self) -> bool:  # type: ignore[override]
         return any(bool(feature_map.expensive) for feature_map in self.feature_maps)
 
+    @property
+    def few(self) -> int | None:  # type: ignore[override]
+        return fewest(self.feature_maps)
+
     def forward(self, rows: Tensor) -> Tensor:
+        """A few rows at a time, where a feature map asks for it; an exported program takes any number at once."""
+        if self.few is None or torch.compiler.is_compiling():
+            return self._mapped(rows)
+        return torch.cat([self._mapped(some) for some in torch.split(rows, self.few)])
+
+    def _mapped(self, rows: Tensor) -> Tensor:
         for feature_map in self.feature_maps:
             rows = feature_map(rows)
         return rows
@@ -47,6 +58,12 @@ class Chain(FeatureMap):
     @classmethod
     def sample(cls) -> tuple[FeatureMap, Shape]:
         return cls((Affine(torch.tensor([0.5, 0.0]), 3.0), ToRange(-1.0, 2.0))), (2,)
+
+
+def fewest(feature_maps: Iterable[nn.Module]) -> int | None:
+    """The rows that all of these feature maps are content to map at a time; None if none of them asks."""
+    asked = [few for feature_map in feature_maps if (few := getattr(feature_map, "few", None)) is not None]
+    return min(asked, default=None)
 
 
 def first_of(feature_map: FeatureMap | None) -> FeatureMap | None:

@@ -24,7 +24,10 @@ MADE = 2**26  # numbers of a file's feature maps that follow from others
 FORMAT = "dpmac-front-1"  # what version 0.2 called a feature map: its files are read for ever
 _OLD_ARGUMENTS = {"fronts": "feature_maps"}
 # kinds of packages above this one, which list themselves when they are imported
-ELSEWHERE = {"table": "dpmac.tables", "frozen": "dpmac.modules"}
+ELSEWHERE = {
+    **{"table": "dpmac.tables", "frozen": "dpmac.modules"},
+    **{"scattering": "dpmac.pictures", "drawn-encoder": "dpmac.pictures"},
+}
 
 
 def save_feature_map(feature_map: FeatureMap, path: str | Path) -> None:
