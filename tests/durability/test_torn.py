@@ -74,13 +74,15 @@ def test_what_was_written_after_a_training_and_ends_at_any_byte_is_refused(tmp_p
     assert PostTraining.of(book, kept, 2, seeded=False).kept == (0.1 + 0.2, 1e-300)
 
 
-@pytest.mark.parametrize("stride", [97, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [97, pytest.param(5, marks=pytest.mark.long)])
 def test_a_models_folder_with_any_file_cut_at_any_byte_is_refused(tmp_path, stride):
+    """With the long tests at every byte of the manifest, which holds the digests of all files, and at others closely."""
     folder = DPMACClassifier(**FIT).fit(*rows()).save(tmp_path / "model")
     tried = 0
     for path in sorted(folder.iterdir()):
         raw = path.read_bytes()
-        for length in range(len(raw) % stride, len(raw), stride):
+        step = 1 if path.name == "dpmac.json" and stride < 10 else stride
+        for length in range(len(raw) % step, len(raw), step):
             path.write_bytes(raw[:length])
             with pytest.raises((ValueError, FileNotFoundError), match=path.name):
                 dpmac.load(folder)

@@ -64,12 +64,14 @@ def test_a_file_that_is_cut_short_or_grew(folder):
     dpmac.load(folder)
 
 
-@pytest.mark.parametrize("pieces", [40, pytest.param(2500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("pieces", [40, pytest.param(300, marks=pytest.mark.long)])
 def test_a_byte_that_flipped(pieces, folder):
+    """Every byte of the manifest with the long tests: its digest of itself stands in it, those of the others beside."""
     for name in files_of(folder):
         path = folder / name
         whole = path.read_bytes()
-        for place in range(0, len(whole), max(1, len(whole) // pieces)):
+        step = 1 if name == "dpmac.json" and pieces > 100 else max(1, len(whole) // pieces)
+        for place in range(0, len(whole), step):
             spoilt = bytearray(whole)
             spoilt[place] ^= 1 << (place % 8)
             path.write_bytes(spoilt)

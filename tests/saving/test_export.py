@@ -154,8 +154,17 @@ def test_onnx_says_what_it_needs(tmp_path, monkeypatch):
         export_onnx(made("strings")[0], tmp_path / "model.onnx")
 
 
+SAME_GRAPH = {
+    "ints",
+    "bools",
+    "floats",
+    "named columns",
+    "table, schema as a dictionary",
+}  # as others have: torch above
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", [name for name in MAKERS if name not in SAME_GRAPH])
 def test_an_onnx_graph_gives_the_same_numbers_to_six_digits(name, tmp_path):
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
