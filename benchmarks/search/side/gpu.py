@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from inputs import Data, inputs, load, moments
-from models import Each, Group, scores, train
+from gpu_inputs import Data, inputs, load, moments
+from gpu_models import Each, Group, scores, train
 
 EPSILONS = ("0.5", "2", "8")
 KINDS: dict[str, tuple[tuple[int, ...], bool]] = {
@@ -98,7 +98,9 @@ def _width(about: dict[str, Any], bins: int) -> int:
 
 def key_of(task: Task) -> str:
     names = ("table", "bins", "power", "keep", "kind", "times", "steps")
-    return json.dumps([*(task[name] for name in names), *([float(f"{v:.3g}") for v in task[n]] for n in ("lr", "clip"))])
+    return json.dumps(
+        [*(task[name] for name in names), *([float(f"{v:.3g}") for v in task[n]] for n in ("lr", "clip"))]
+    )
 
 
 def known(folders: Sequence[Path]) -> set[str]:

@@ -1,6 +1,6 @@
 """Inputs of networks, made on a GPU of what bundle.py has written: codes as TableEncoder makes them, and whitening.
 
-Needs numpy and torch, and nothing of dpmac: a test compares with the package (tests/benchmarks/test_search_side.py).
+Needs numpy and torch, and nothing of dpmac: a test compares with the package (tests/benchmarks/test_search.py).
 """
 
 from __future__ import annotations
