@@ -20,8 +20,8 @@ from typing import Any
 import collection
 import numpy as np
 import pandas as pd
-import tables
 
+import tables
 from dpmac.priors import SchemaPrior
 from dpmac.tables import Number, Schema, TableEncoder
 from dpmac.training.defaults import calibration_for, safe_delta, schedule_for

@@ -94,8 +94,10 @@ MORE: dict[str, dict[str, Any]] = {
     "mdu": {"from": "Ecdat/DoctorContacts", "target": "mdu", "top": HEAVY},
     "meddol": {
         **{"from": "sampleSelection/RandHIE", "target": "meddol", "top": HEAVY},
-        "drop": ("zper", "outpdol", "drugdol", "suppdol", "mentdol", "inpdol", "totadm", "inpmis", "mentvis", "mdvis")
-        + ("notmdvis", "lnmeddol", "binexp", "time", "lfam", "lpi", "logc", "fmde", "linc", "lnum", "xghindx"),
+        "drop": (
+            *("zper", "outpdol", "drugdol", "suppdol", "mentdol", "inpdol", "totadm", "inpmis", "mentvis", "mdvis"),
+            *("notmdvis", "lnmeddol", "binexp", "time", "lfam", "lpi", "logc", "fmde", "linc", "lnum", "xghindx"),
+        ),
     },
     "murders": {
         **{"from": "wooldridge/countymurders", "target": "murders", "top": HEAVY},
