@@ -89,28 +89,40 @@ def encoded(name: str, frame: pd.DataFrame, description: dict[str, Any], bins: i
     schema = Schema.from_dict(description)
     encoder = TableEncoder(schema, bins)
     classes = description["task"] == "classification"
-    column = schema.columns[schema.target]
-    if isinstance(column, Number):
-        span = column.high - column.low
-        y = np.clip(2 * (frame[schema.target].to_numpy(float) - column.low) / span - 1, -1, 1)
-    else:
-        y = (frame[schema.target].astype(str) == str(description["positive"])).to_numpy(float)
+    y = target_of(frame, description)
     train = np.random.RandomState(0).permutation(len(frame))[len(frame) // 5 :]
     x = torch.from_numpy(encoder.transform(frame.iloc[train]).astype(np.float32))
     codes = torch.tensor([" bin " in str(label) for label in encoder.get_feature_names_out()])
     return Table(name, x, torch.from_numpy(y[train].astype(np.float32)), codes, classes)
 
 
-def described(
-    folder: Path,
-    file: str,
+def target_of(frame: pd.DataFrame, description: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """The target of every row: 0 or 1, or a number within [-1, 1]."""
+    name = description["target"]
+    column = Schema.from_dict(description).columns[name]
+    if isinstance(column, Number):
+        span = column.high - column.low
+        return np.clip(2 * (frame[name].to_numpy(float) - column.low) / span - 1, -1, 1)
+    return (frame[name].astype(str) == str(description["positive"])).to_numpy(float)
+
+
+def described(folder: Path, file: str, **how: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """A CSV file of the collection, and a schema made by looking at it."""
+    return described_frame(pd.read_csv(folder / f"{file}.csv", index_col=0), **how)
+
+
+def described_frame(
+    frame: pd.DataFrame,
     target: str = "y",
     above_zero: str | None = None,
     drop: tuple[str, ...] = (),
     positive: str | None = None,
+    top: float = 0.995,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """A CSV file of the collection, and a schema made by looking at it; ``above_zero``, a count, becomes a class."""
-    frame = pd.read_csv(folder / f"{file}.csv", index_col=0)
+    """The rows, and a schema made by looking at them; ``above_zero``, a count, becomes a class.
+
+    A number to be predicted has a range that ends at its quantile ``top``.
+    """
     if above_zero is not None:
         frame[target] = np.where(frame[above_zero] > 0, "yes", "no")
         frame = frame.drop(columns=above_zero)
@@ -124,7 +136,7 @@ def described(
             frame[name] = [None if pd.isna(cell) else _word(cell) for cell in frame[name]]
             columns[name] = {"kind": "category", "values": sorted(set(frame[name].dropna()))}
         else:
-            columns[name] = {"kind": "number", **_range(frame[name], name == target)}
+            columns[name] = {"kind": "number", **_range(frame[name], top if name == target else 1.0)}
         if frame[name].isna().any():
             columns[name]["missing"] = True
     task = {"task": "regression"} if positive is None else {"task": "classification", "positive": positive}
@@ -137,9 +149,9 @@ def _word(cell: Any) -> str:
     return str(int(cell)) if isinstance(cell, float) else str(cell)
 
 
-def _range(values: pd.Series, is_target: bool) -> dict[str, float]:
-    """Outward to half a power of ten; a target's range ends at its 99.5th percentile, as a public one would be."""
+def _range(values: pd.Series, top: float) -> dict[str, float]:
+    """Outward to half a power of ten, from the least value to the quantile ``top``, as a public range would be."""
     low, high = float(values.min()), float(values.max())
     step = 10 ** math.floor(math.log10(high - low)) / 2
-    high = float(values.quantile(0.995)) if is_target else high
+    high = float(values.quantile(top))
     return {"low": math.floor(low / step) * step, "high": math.ceil(high / step) * step}
