@@ -48,7 +48,8 @@ class Arguments(OldNames):
 
     Parameters
     ----------
-    epsilon : the budget; ``float("inf")`` fits without noise or bound, and the statement then says "not private".
+    epsilon : the budget; ``float("inf")`` fits without noise or bound (tables with a small penalty on squared weights
+        in their place), and the statement then says "not private".
     delta : must be below 1/n; None takes a power of ten, at most 1e-5 and a tenth of 1/n.
     max_rows : rows that a person brings to a release at most, where ``fit`` is given ``groups``; of more, so many are
         drawn anew for every step. The work grows with it, the noise does not: a person's rows are averaged.
@@ -168,7 +169,8 @@ class LabelArguments(Arguments):
         and cuts what it makes too long: weights of at most 1 keep their ratios best. Probabilities are those of the
         re-weighted problem, and the calibration keeps them so (it weighs the rows alike); p_k / weight_k, made to sum
         to 1, are those of the rows as they are. "balanced" is refused: it would read the rows' class frequencies.
-    calibrate : spend 5 % (below 1,000 rows 10 %) on a recalibration of the logits, if n epsilon is 500 at least.
+    calibrate : spend 5 % of the budget on a recalibration of the logits; below 1,000 rows 10 %, and where n epsilon is
+        below 500 20 %, on the classes' base rates alone.
     """
 
     classes: Sequence[Any] | None = None
@@ -183,7 +185,8 @@ class RangeArguments(Arguments):
     Parameters
     ----------
     target_range : ``(low, high)``, public; None takes the schema's range of its target.
-    residuals : spend 2 % of the budget on the residual's scale, for ``predict(..., return_std=True)``.
+    residuals : spend 2 % of the budget (5, 10, 20 % where n epsilon is below 5,000, 2,000, 1,000) on the residual's
+        scale, for ``predict(..., return_std=True)``; nothing is released where n epsilon is below 500.
     """
 
     target_range: tuple[float, float] | None = None

@@ -190,6 +190,8 @@ def residuals_for(n: int, epsilon: float) -> float | None:
     """The share of a regressor's budget for its residual's scale; None if that could not be told within a fifth."""
     if n * epsilon < MIN_RESIDUALS or math.isinf(epsilon):
         return None
+    if n * epsilon < 1000:
+        return 0.2
     if n * epsilon < 2000:
         return 0.1
     if n * epsilon < 5000:
