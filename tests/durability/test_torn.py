@@ -76,7 +76,7 @@ def test_what_was_written_after_a_training_and_ends_at_any_byte_is_refused(tmp_p
 
 @pytest.mark.parametrize("stride", [97, pytest.param(5, marks=pytest.mark.long)])
 def test_a_models_folder_with_any_file_cut_at_any_byte_is_refused(tmp_path, stride):
-    """With the long tests at every byte of the manifest, which holds the digests of all files, and at others closely."""
+    """With the long tests at every byte of the manifest, which holds all digests, and at every fifth of the others."""
     folder = DPMACClassifier(**FIT).fit(*rows()).save(tmp_path / "model")
     tried = 0
     for path in sorted(folder.iterdir()):

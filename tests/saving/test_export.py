@@ -160,7 +160,7 @@ SAME_GRAPH = {
     "floats",
     "named columns",
     "table, schema as a dictionary",
-}  # as others have: torch above
+}  # as others; torch has all
 
 
 @pytest.mark.long
