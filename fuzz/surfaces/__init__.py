@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from fuzz.cases import Prepare
-from fuzz.surfaces import arrays, commands, csv_files, folders, frames, jobs, ledgers, parquet_files, schemas, tensors
+from fuzz.surfaces import (
+    arrays,
+    commands,
+    csv_files,
+    folders,
+    frames,
+    jobs,
+    ledgers,
+    parquet_files,
+    schemas,
+    tensors,
+    words,
+)
 
 SURFACES: dict[str, tuple[Prepare, int]] = {  # and how many of a hundred cases are of it
-    "arrays": (arrays.prepare, 16),
-    "frames": (frames.prepare, 16),
+    "arrays": (arrays.prepare, 14),
+    "frames": (frames.prepare, 14),
     "schemas": (schemas.prepare, 11),
     "csv": (csv_files.prepare, 13),
     "parquet": (parquet_files.prepare, 4),
@@ -16,4 +28,5 @@ SURFACES: dict[str, tuple[Prepare, int]] = {  # and how many of a hundred cases 
     "tensors": (tensors.prepare, 7),
     "commands": (commands.prepare, 8),
     "jobs": (jobs.prepare, 5),
+    "words": (words.prepare, 4),
 }

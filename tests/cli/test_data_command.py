@@ -13,7 +13,10 @@ from dpmac import cli
 from dpmac.cli.data import data_app
 from dpmac.data import CATALOGUE, fetching
 from dpmac.data.catalogue import DataFile
+from dpmac.tables import Schema, TableEncoder
+from dpmac.tables.files import guessed_kind, read_table
 
+COMMENTS = "e1f354b915461b50"
 CONTENT = b"not really a MATLAB file"
 
 
@@ -121,3 +124,23 @@ def test_fetch_that_fails_says_what_was_tried(one_file, tmp_path):
     assert "could not fetch usps_all.mat" in done.stderr
     assert one_file.sha256 in done.stderr
     assert "DPMAC_DATA=FOLDER" in done.stderr
+
+
+def test_write_makes_comments_that_are_the_same_everywhere(run, tmp_path):
+    """And a schema that fits them, whose vectors lie beside it."""
+    code, out, err = run("write", "--text", str(tmp_path / "made"))
+    assert (code, err) == (0, "")
+    names = {"comments.csv", "new-comments.csv", "comments.vectors.txt", "comments.schema.json"}
+    assert {path.name for path in (tmp_path / "made").iterdir()} == names
+    assert len(out.splitlines()) == len(names)
+    found = hashlib.sha256(b"".join((tmp_path / "made" / name).read_bytes() for name in sorted(names))).hexdigest()
+    assert found[:16] == COMMENTS
+    schema = Schema.load(tmp_path / "made" / "comments.schema.json")
+    table = read_table(tmp_path / "made" / "comments.csv", schema)
+    codes = TableEncoder(schema).codes(table)
+    assert len(codes) == 3_000
+    assert float(codes[:, -1].mean()) < 0.2  # few words that the vectors lack
+    assert guessed_kind(table["comment"]) == "text"
+    code, _, err = run("write", "--text", str(tmp_path / "made"))
+    assert code != 0
+    assert "it is there already" in err

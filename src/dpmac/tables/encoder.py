@@ -47,7 +47,6 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
 
     def __init__(self, schema: Schema | Mapping[str, Any], bins: int = 12, vectors: Tensor | None = None) -> None:
         super().__init__()
-        self.vectors = None
         kept = unpacked_vectors(vectors)
         if not isinstance(schema, Schema | Mapping):
             raise ArgumentError("schema", schema, "give a Schema, or the dictionary of one")
@@ -136,6 +135,10 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
 
     def fit_transform(self, X: Any, y: Any = None, **_: Any) -> Array:  # noqa: ARG002
         return self.transform(X)
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return ["bins", "schema"]  # what a file adds follows from the schema
 
     def set_params(self, **params: Any) -> TableEncoder:
         if params:

@@ -8,6 +8,7 @@ and words that are not in the list count by their share alone.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -135,7 +136,7 @@ class Text(ColumnKind):
     def beside(cls, given: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
         """A path that leads from the schema's own folder to a file is meant that way."""
         vectors = given.get("vectors")
-        if isinstance(vectors, str) and "\0" not in vectors and (folder / vectors).is_file():
+        if isinstance(vectors, str) and vectors and os.path.isfile(folder / vectors):
             return {**given, "vectors": str(folder / vectors)}
         return given
 

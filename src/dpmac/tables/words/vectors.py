@@ -100,7 +100,10 @@ class WordVectors:
         whole = 24 + length + 2 * rows * width
         if min(length, rows, width) < 1 or width > WIDEST or rows > MOST_WORDS or whole != len(content):
             raise ValueError("these word vectors are not whole")
-        name, *words = content[24 : 24 + length].decode().split("\n")
+        try:
+            name, *words = content[24 : 24 + length].decode().split("\n")
+        except UnicodeDecodeError:
+            raise ValueError("these word vectors are not whole") from None
         if len(set(words)) != rows or len(words) != rows:
             raise ValueError("there is not one word for each vector")
         return cls(words, np.frombuffer(content[24 + length :], dtype="<i2").reshape(rows, width), name)
