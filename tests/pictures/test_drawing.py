@@ -89,9 +89,7 @@ def test_colours_are_colours_and_greys_are_grey():
 
 
 def test_a_device_draws_for_itself_from_a_seed():
-    one, again, other = (
-        pictures(Quick(SeededNoise(seed)), 10, Canvas(16, 16, 3, "mixed")) for seed in (0, 0, 1)
-    )
+    one, again, other = (pictures(Quick(SeededNoise(seed)), 10, Canvas(16, 16, 3, "mixed")) for seed in (0, 0, 1))
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
 
@@ -140,7 +138,9 @@ def test_distances_have_their_signs_and_sizes():
     assert torch.equal(hollow < 0, ellipse(Fixed(0.5), x, y, size).abs() < 0.5 * pen)
     square = box(Fixed(0.0), x, y, size)  # 0.5 by 0.075, with sharp corners
     assert torch.equal(square < 0, (x.abs() < 0.5) & (y.abs() < 0.075))
-    assert float(square[0, 0, 0]) == pytest.approx(float(((x.abs() - 0.5) ** 2 + (y.abs() - 0.075) ** 2)[0, 0, 0]) ** 0.5)
+    assert float(square[0, 0, 0]) == pytest.approx(
+        float(((x.abs() - 0.5) ** 2 + (y.abs() - 0.075) ** 2)[0, 0, 0]) ** 0.5
+    )
 
 
 @pytest.mark.parametrize("value", [0.0, 0.4, 0.99])
@@ -155,7 +155,9 @@ def test_an_arc_is_as_far_as_its_nearest_point(value):
 
 def test_polygons_are_convex_and_around_their_middle():
     x, y = grid()
-    inside = polygon(Repeatable(Draws(0, "polygon")), x.expand(50, -1, -1), y.expand(50, -1, -1), torch.full((50,), 0.7)) < 0
+    inside = (
+        polygon(Repeatable(Draws(0, "polygon")), x.expand(50, -1, -1), y.expand(50, -1, -1), torch.full((50,), 0.7)) < 0
+    )
     assert bool(inside[:, 40, 40].all())
     for row in inside.flatten(0, 1):  # in every line of pixels, inside is one piece
         assert int((row[1:] & ~row[:-1]).sum() + row[0]) <= 1
@@ -196,7 +198,7 @@ def test_numbers_have_their_laws(numbers):
     assert float((found < 0.1).float().mean()) == pytest.approx(0.1, abs=0.005)
     assert sorted(numbers.order(9).tolist()) == list(range(9))
     assert float(chosen_with(numbers, 0.3, 50_000).float().mean()) == pytest.approx(0.3, abs=0.01)
-    assert 2.0 <= float(between(numbers, 2.0, 3.0, 100).min())
+    assert float(between(numbers, 2.0, 3.0, 100).min()) >= 2.0
 
 
 def test_sines_lie_on_a_grid():

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from make_kymatio import SIDES, squares
 
 from dpmac.pictures.scattering import CHANNELS, Wavelets, halved
 from dpmac.pictures.wavelets import low_pass, wavelets
-from make_kymatio import SIDES, squares
 
 THEIRS = json.loads(Path(__file__).with_name("kymatio.json").read_text())
 
