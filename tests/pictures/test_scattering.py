@@ -34,6 +34,14 @@ def test_single_precision_is_near():
     assert torch.allclose(quick.double(), exact, atol=1e-6)
 
 
+def test_products_give_what_fft_gives():
+    """What an exported program computes."""
+    maps = Wavelets(16, torch.float64)
+    padded = torch.nn.functional.pad(squares(16).double()[:, None], maps.padding, mode="reflect")
+    for one, other in zip(maps._by_fft(padded), maps._by_products(padded), strict=True):
+        assert torch.allclose(one, other, atol=1e-12)
+
+
 def test_a_plain_picture_has_its_grey_and_nothing_else():
     """Wavelets have sum 0; the average has sum 1, but for what the bell's copies leave out."""
     found = Wavelets(16, torch.float64)(torch.full((1, 16, 16), 0.6))[0]
