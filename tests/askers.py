@@ -19,6 +19,7 @@ from torch.nn import functional as F
 import dpmac.analytic
 import dpmac.mac
 import dpmac.methods
+import dpmac.pictures  # its feature maps list themselves
 from dpmac.mac import Z_STEPS, FirstOrder, FixedPrediction
 from dpmac.methods import (
     DPPCA,

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from make_kymatio import SIDES, squares
 
 from dpmac.pictures.scattering import CHANNELS, Wavelets, halved
 from dpmac.pictures.wavelets import low_pass, wavelets
-from make_kymatio import SIDES, squares
 
 THEIRS = json.loads(Path(__file__).with_name("kymatio.json").read_text())
 
@@ -32,6 +32,14 @@ def test_single_precision_is_near():
     exact, quick = (Wavelets(28, dtype)(rows) for dtype in (torch.float64, torch.float32))
     assert quick.dtype == torch.float32
     assert torch.allclose(quick.double(), exact, atol=1e-6)
+
+
+def test_products_give_what_fft_gives():
+    """What an exported program computes."""
+    maps = Wavelets(16, torch.float64)
+    padded = torch.nn.functional.pad(squares(16).double()[:, None], maps.padding, mode="reflect")
+    for one, other in zip(maps._by_fft(padded), maps._by_products(padded), strict=True):
+        assert torch.allclose(one, other, atol=1e-12)
 
 
 def test_a_plain_picture_has_its_grey_and_nothing_else():

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from torch import nn
 
 from dpmac.checks import ArgumentError
 from dpmac.estimators.arguments import Arguments, estimator
-from dpmac.estimators.base import PrivateEstimator
+from dpmac.estimators.base import Outputs, PrivateEstimator
 from dpmac.estimators.given import Given
+from dpmac.extensions.showing import showing
 from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
 from dpmac.nets.feature_maps.saving import packed_feature_map
 from dpmac.planning.plan import Plan
 from dpmac.priors import Prior, SchemaPrior, WhiteningOptions, whitened
+from dpmac.privacy import PrivateRows
+from dpmac.randomness import NoiseSource
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, penalty_for, schedule_for, whitens
+from dpmac.training.progress import progress_bar
 from dpmac.training.texts import SHARE, text_defaults
 
 WIDEST = 700  # inputs of a whitened row: the matrix is that wide and high
@@ -75,6 +80,12 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
         if own.noise_multiplier:
             return found
         return replace(found, penalty=penalty_for(own.n, regression=self._regression))
+
+    def _train(self, *given: Any, **more: Any) -> tuple[PrivateRows, Outputs, NoiseSource]:
+        """With a bar for mapping rows, where that takes long."""
+        show = self._world.leads and self._machine.progress
+        with showing(partial(progress_bar, show=show, unit="rows", patience=2.0)):
+            return super()._train(*given, **more)
 
     def _map_of(self, given: Given, defaults: Defaults) -> FeatureMap | None:
         whole = self._feature_map(given.x.shape[1], self._bins_of(defaults))

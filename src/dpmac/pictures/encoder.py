@@ -89,7 +89,8 @@ def _block(x: Tensor, weights: Mapping[str, Tensor], name: str, stride: int) -> 
 
 
 def _norm(x: Tensor, weights: Mapping[str, Tensor], name: str) -> Tensor:
-    return F.group_norm(x, _GROUPS, weights[f"{name}.weight"], weights[f"{name}.bias"], _TINY)
+    # not F.group_norm, which refuses a group of one number
+    return torch.group_norm(x, _GROUPS, weights[f"{name}.weight"], weights[f"{name}.bias"], _TINY)
 
 
 def features(stages: Sequence[Tensor]) -> Tensor:
@@ -101,7 +102,7 @@ def fields(stage: Tensor) -> Tensor:
     """(rows, channels, h, w) averaged over a grid of 4 x 4 fields, (rows, channels, 16): fields overlap where 4 does
     not divide a side, as in torch's adaptive pooling."""
     down, across = (_pool(side, stage.dtype, stage.device) for side in stage.shape[2:])
-    return ((stage @ across.transpose(0, 1)).transpose(2, 3) @ down.transpose(0, 1)).transpose(2, 3).flatten(2)
+    return ((stage @ across).transpose(2, 3) @ down).transpose(2, 3).flatten(2)
 
 
 def normalised(rows: Tensor) -> Tensor:
@@ -110,11 +111,11 @@ def normalised(rows: Tensor) -> Tensor:
 
 
 def _pool(side: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The averages over each field, (4, side)."""
-    found = torch.zeros(FIELDS, side, dtype=torch.float64)
+    """The averages over each field, (side, 4)."""
+    found = torch.zeros(side, FIELDS, dtype=torch.float64)
     for field in range(FIELDS):
         begin, end = field * side // FIELDS, -(-(field + 1) * side // FIELDS)
-        found[field, begin:end] = 1.0 / (end - begin)
+        found[begin:end, field] = 1.0 / (end - begin)
     return found.to(device=device, dtype=dtype)
 
 

@@ -26,6 +26,7 @@ from dpmac.pictures.shipped import shipped_encoder
 from dpmac.randomness import SeededNoise
 
 _AT_ONCE = 16  # pictures
+SMALLEST = 8  # pixels of a side that is scattered
 GROUPS = 27  # of a channel's 81 scattering channels: each has mean 0 and variance 1
 
 
@@ -95,6 +96,8 @@ class Scattering(PictureMap):
             dtype = torch.float64
         super().__init__(height, width, channels, white, side, dtype)
         self.double_precision = bool(double)
+        if self.squares.side < SMALLEST:
+            raise ArgumentError("side", side, f"give at least {SMALLEST} pixels")
         self.wavelets = Wavelets(self.squares.side, dtype)
 
     def mapped(self, squares: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dpmac.pictures import products
 from dpmac.pictures.wavelets import ANGLES, SCALES, low_pass, wavelets
 
 CHANNELS = 1 + SCALES * ANGLES + ANGLES * ANGLES
@@ -37,20 +38,39 @@ class Wavelets(nn.Module):
 
     def forward(self, squares: Tensor) -> Tensor:
         padded = F.pad(squares.to(self.dtype)[:, None], self.padding, mode="reflect")
-        fourier = torch.fft.fft2(padded)
-        first = torch.fft.ifft2(fourier * self.fine).abs()
-        second = torch.fft.ifft2(halved(fourier * self.coarse)).abs()
-        inner = torch.fft.fft2(first)[:, :, None]
-        third = torch.fft.ifft2(halved(inner * self.coarse)).abs().flatten(1, 2)
+        if torch.compiler.is_compiling():  # for an export
+            first, second, third = self._by_products(padded)
+        else:
+            first, second, third = self._by_fft(padded)
         averaged = [
             padded.flatten(2) @ self.average,
             first.flatten(2) @ self.average,
             second.flatten(2) @ self.average_half,
-            third.flatten(2) @ self.average_half,
+            third.flatten(1, 2).flatten(2) @ self.average_half,
         ]
         found = torch.cat(averaged, dim=1)
         places = self.side // _STEP
         return found.reshape(-1, CHANNELS, places, places)
+
+    def _by_fft(self, padded: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The moduli behind fine wavelets, behind coarse ones, and behind fine and then coarse ones."""
+        fourier = torch.fft.fft2(padded)
+        first = torch.fft.ifft2(fourier * self.fine).abs()
+        second = torch.fft.ifft2(halved(fourier * self.coarse)).abs()
+        inner = torch.fft.fft2(first)[:, :, None]
+        return first, second, torch.fft.ifft2(halved(inner * self.coarse)).abs()
+
+    def _by_products(self, padded: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same without complex numbers."""
+        whole = products.fourier((padded, torch.zeros_like(padded)))
+        first = products.modulus(products.fourier(products.times(whole, self.fine), inverse=True))
+        second = self._coarse(whole)
+        inner = products.fourier((first, torch.zeros_like(first)))
+        return first, second, self._coarse((inner[0][:, :, None], inner[1][:, :, None]))
+
+    def _coarse(self, fourier: products.Pair) -> Tensor:
+        real, imaginary = products.times(fourier, self.coarse)
+        return products.modulus(products.fourier((halved(real), halved(imaginary)), inverse=True))
 
 
 def halved(fourier: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ class PicturePrior(Prior):
         return blocks[:rows]
 
     def described(self) -> str:
-        what = f"pictures ({self.canvas.style}) of {self.canvas.height} x {self.canvas.width} pixels"
+        what = f"of pictures ({self.canvas.style}) of {self.canvas.height} x {self.canvas.width} pixels"
         return f"{what}, drawn by the program dpmac.priors.PicturePrior, seed {self.seed}"
 
     def arguments(self) -> dict[str, Any]:

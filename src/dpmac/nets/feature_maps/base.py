@@ -65,7 +65,7 @@ class FeatureMap(Shaped):
     def constant(self, name: str, value: float | Tensor | Any) -> Tensor:
         """Keep a public number, or one for each feature, as a float64 buffer that moves with the module."""
         try:
-            kept = torch.as_tensor(value, dtype=torch.float64).detach().clone()
+            kept = torch.as_tensor(value, dtype=torch.float64).detach().clone(memory_format=torch.contiguous_format)
         except (TypeError, ValueError, RuntimeError):
             raise ArgumentError(name, value, "give a public number, or one for each feature") from None
         if not bool(torch.isfinite(kept).all()):
