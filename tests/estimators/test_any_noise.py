@@ -26,7 +26,7 @@ from dpmac.randomness import SeededNoise
 from dpmac.tables import Schema
 
 ASKING = [
-    *(dpmac.methods.objective, dpmac.methods.histogram, dpmac.methods.mean),
+    *(dpmac.methods.objective, dpmac.methods.histogram, dpmac.methods.mean, dpmac.methods.base_rates),
     *(dpmac.methods.residuals, dpmac.methods.ridge, dpmac.tables.estimate, dpmac.training.trainer),
 ]
 KINDS = ("zero", "tiny", "normal", "large", "huge", "negative", "mixed")
@@ -90,7 +90,8 @@ def rows(n=60, width=4, seed=0):
 
 FITS = {
     "classifier": lambda x, y: DPMACClassifier((3,), epsilon=20, epochs=1, feature_range=(-1, 1)).fit(x, y),
-    "regressor": lambda x, y: DPMACRegressor(epsilon=1, epochs=1, target_range=(0, 1)).fit(x, y),
+    "calibrated": lambda x, y: DPMACClassifier((3,), epsilon=1, epochs=1).fit(np.tile(x, (17, 1)), np.tile(y, 17)),
+    "regressor": lambda x, y: DPMACRegressor(epsilon=20, epochs=1, target_range=(0, 1)).fit(x, y),
     "adaptive": lambda x, y: DPMACClassifier(epsilon=20, epochs=1, bound="adaptive").fit(x, y),
     "pca": lambda x, y: DPMACPCA(2, epsilon=1).fit(x),
     "closed form": lambda x, y: DPMACAutoencoder(2, epsilon=1, method="closed-form").fit(x),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dpmac.estimators import DPMACClassifier, DPMACRegressor
-from dpmac.methods import Calibration, ResidualScale
+from dpmac.methods import BaseRates, ResidualScale
 from dpmac.tables import TableEncoder
 
 SCHEMA = {
@@ -34,7 +34,7 @@ def test_every_row_is_encoded_once(monkeypatch):
     assert [count for count in rows if count >= 400] == [400]
 
 
-@pytest.mark.parametrize(("kind", "method"), [(DPMACClassifier, Calibration), (DPMACRegressor, ResidualScale)])
+@pytest.mark.parametrize(("kind", "method"), [(DPMACClassifier, BaseRates), (DPMACRegressor, ResidualScale)])
 def test_what_follows_a_training_has_its_threads(kind, method, monkeypatch):
     """Not all of torch's: on a busy machine they would wait for each other."""
     seen, fit = [], method.fit
