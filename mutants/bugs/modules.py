@@ -136,7 +136,7 @@ MUTANTS = (
         "A module keeps the rows of its last forward pass in an attribute, and they leave with the model.",
         "Buffers are compared. Real: pickled models held raw rows.",
         "modules/kept.py",
-        '            raise ArgumentError(name, f"an attribute of {type(module).__name__}", _FIX)\n',
+        '            raise ArgumentError(name, f"an attribute of {type(module).__name__}", KEEPS)\n',
         "            pass\n",
         ("tests/modules/test_kept.py::test_rows_that_stay_in_a_module_are_noticed",),
     ),
@@ -157,5 +157,17 @@ MUTANTS = (
         "    check_keeps_nothing(module, tried, first, second)\n    _check_constant(module, before)\n",
         "    check_keeps_nothing(module, tried, first, second)\n",
         ("tests/modules/test_kept.py::test_evaluation_mode_is_tried_before_the_training_is_paid_for",),
+    ),
+    Mutant(
+        "rows-left-in-a-feature-map",
+        "A feature map or a layer of the user's own keeps the rows of its last call, and they leave with the model.",
+        "Only torch modules were looked at. Real.",
+        "training/row_independence.py",
+        "    if module is None or ours(module):\n",
+        "    if module is None or module:\n",
+        (
+            "tests/modules/test_kept.py::test_a_feature_map_of_ones_own_keeps_nothing",
+            "tests/modules/test_kept.py::test_a_layer_of_ones_own_keeps_nothing",
+        ),
     ),
 )

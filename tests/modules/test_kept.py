@@ -12,9 +12,13 @@ from torch import nn
 
 from dpmac import DPMACClassifier, DPMACModuleClassifier, DPMACModuleRegressor, Ledger
 from dpmac.checks import ArgumentError
+from dpmac.mac import FixedPrediction
 from dpmac.modules import FrozenModule
-from dpmac.nets import ACTIVATIONS
+from dpmac.nets import ACTIVATIONS, Dense, Network, loss
+from dpmac.nets.feature_maps import FeatureMap
+from dpmac.privacy import JointClip, Plan
 from dpmac.randomness import SeededNoise
+from dpmac.training import Trainer
 
 X = SeededNoise(0).normal((80, 4)).float().numpy()
 Y = (X[:, 0] > 0).astype(int)
@@ -142,3 +146,57 @@ def test_an_activations_module_is_tried_before_the_training_is_paid_for(how, mat
     refused(model, rf"^activation=Activation\(own\).*{match}")
     fine = model.set_params(activation=replace(ACTIVATIONS["tanh"], name="own"), ledger=None).fit(X, Y)
     assert np.isfinite(fine.predict_proba(X)).all()
+
+
+class OwnMap(FeatureMap):
+    """A feature map of the user's own that keeps what it saw ``where``."""
+
+    kind = "own"
+
+    def __init__(self, where):
+        super().__init__()
+        self.where = where
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, rows):
+        if self.where == "inputs":
+            self.inputs = rows
+        if self.where == "mean":
+            self.mean.copy_(rows.mean(dim=0))
+        return rows.double()
+
+    def shape_after(self, shape):
+        return shape
+
+    def arguments(self):
+        return {"where": self.where}
+
+
+class OwnLayer(Dense):
+    def forward(self, inputs):
+        self.inputs = inputs.clone()
+        return super().forward(inputs)
+
+
+@pytest.mark.parametrize("where", ["inputs", "mean"])
+@pytest.mark.parametrize("kind", ["stack", "module"])
+def test_a_feature_map_of_ones_own_keeps_nothing(where, kind):
+    plan = Plan.for_budget(epsilon=12.0, delta=1e-3, n=80, batch_size=40, steps=1)
+    network, way, y = Network([Dense(4, 2)], input_shape=[4], source=SeededNoise(0)), loss("softmax"), torch.eye(2)[Y]
+    if kind == "module":
+        network, way, y = nn.Linear(4, 2), nn.CrossEntropyLoss(reduction="none"), torch.from_numpy(Y)
+    ledger = Ledger()
+    trainer = Trainer.dp_sgd(network, way, plan, JointClip(1.0), feature_map=OwnMap(where))
+    with pytest.raises(ArgumentError, match=rf"^{where}=.*keeps something of its rows"):
+        trainer.fit(torch.from_numpy(X), y, ledger)
+    assert len(ledger) == 0
+    fine = Trainer.dp_sgd(network, way, plan, JointClip(1.0), feature_map=OwnMap("")).fit(torch.from_numpy(X), y)
+    assert len(fine.ledger) == 1
+
+
+def test_a_layer_of_ones_own_keeps_nothing():
+    plan = Plan.for_budget(epsilon=12.0, delta=1e-3, n=80, batch_size=40, steps=1)
+    network = Network([OwnLayer(4, 2)], input_shape=[4], source=SeededNoise(0))
+    trainer = Trainer(network, loss("softmax"), plan, zstep=FixedPrediction(), bound=JointClip(1.0))
+    with pytest.raises(ArgumentError, match=r"^0.inputs=.*keeps something of its rows"):
+        trainer.fit(torch.from_numpy(X), torch.eye(2)[Y])

@@ -20,7 +20,9 @@ from dpmac.kernels.gathering import Columns
 
 _TORCHS = frozenset(vars(nn.Module()))  # parameters, buffers, modules, hooks
 _DEPTH = 4  # of containers within each other
-_FIX = "a forward pass keeps something of its rows in it, which would leave with the model, without noise: keep nothing"
+KEEPS = (
+    "a forward pass keeps something of its rows in it, which would leave with the model, without noise: keep nothing"
+)
 
 
 def check_keeps_nothing(module: nn.Module, run: Callable[..., Any], first: Columns, second: Columns) -> None:
@@ -34,7 +36,7 @@ def check_keeps_nothing(module: nn.Module, run: Callable[..., Any], first: Colum
     for name, values in _kept(module):
         there = before.get(name, [])
         if len(values) != len(there) or not all(map(same, values, there)):
-            raise ArgumentError(name, f"an attribute of {type(module).__name__}", _FIX)
+            raise ArgumentError(name, f"an attribute of {type(module).__name__}", KEEPS)
 
 
 def _kept(module: nn.Module) -> Iterator[tuple[str, list[Tensor]]]:

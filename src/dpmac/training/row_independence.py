@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions.row_independence import FIX, ROWS, Trial, blamed, fault_of, trials
+from dpmac.modules.kept import KEEPS, check_keeps_nothing
+from dpmac.modules.trying import changed_buffers
 from dpmac.nets import Activation, Network
 from dpmac.nets.network import Stage
 from dpmac.privacy import PrivateRows
@@ -41,6 +43,8 @@ def check_step(step: Step, table: PrivateRows) -> None:
     made = trials(blank, classes)
     fault = fault_of(step.bounded, made)
     if fault is None:
+        for module in (step.network, step.feature_map):
+            check_forgets(module, step.bounded, made)
         if kind is not None and len(_PASSED) < MAX_CACHED:
             _PASSED.add(kind)
         return
@@ -49,6 +53,23 @@ def check_step(step: Step, table: PrivateRows) -> None:
         if found is not None:
             raise blamed(name, piece, found)
     raise blamed("bound", step.bound, fault)
+
+
+def check_forgets(module: nn.Module | None, function: Callable[..., Any], made: list[Trial]) -> None:
+    """Raise :class:`ArgumentError` if code of the user's own in ``module``, which is published, keeps something of its
+    rows: in an attribute, or in a buffer. ``function`` is what runs it on a block of rows."""
+    if module is None or ours(module):
+        return
+    before = {name: tensor.clone() for name, tensor in module.named_buffers()}
+    try:
+        check_keeps_nothing(module, function, made[0].rows, made[1].rows)
+    except ArgumentError:
+        raise
+    except Exception:  # for rows that were made up: fault_of warns of that
+        return
+    changed = changed_buffers(module, before)
+    if changed:
+        raise ArgumentError(changed[0], f"a buffer of {type(module).__name__}", KEEPS)
 
 
 def _check_plain(network: Network, own: Activation) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.row_independence import ROWS, trials
 from dpmac.extensions.world import World
 from dpmac.mac import AdamCoordinates, Averaged, FirstOrder, FixedPrediction, OptimizerStep
 from dpmac.methods import Gradients
@@ -28,7 +29,7 @@ from dpmac.nets import Network
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.privacy import PrivateRows
 from dpmac.training.objective import AnyStep, StepObjective
-from dpmac.training.row_independence import check_step
+from dpmac.training.row_independence import check_forgets, check_step
 from dpmac.training.rows import module_rows, private_rows
 from dpmac.training.step import Step, inputs_of
 
@@ -144,6 +145,7 @@ class ModuleSetup:
         """What the module does is settled here, on made-up rows."""
         kinds = rows.blank(1)
         if self.feature_map is not None:
+            check_forgets(self.feature_map, self.feature_map, trials(rows.blank(ROWS)[:1], tokens=True))
             kinds = (self._features(kinds[0]), *kinds[1:])
         step = ModuleStep(settled(self.task, kinds), self.trainer.bound, self.trainer.cuda_graphs)
         check_rows_alone(self.task, step.bounded, kinds)
