@@ -74,7 +74,7 @@ def test_the_less_noise_the_more_is_dared(n, sigma, other, regression, hidden, d
 
 
 def test_classifiers_of_tables_are_whitened_from_so_many_rows_on():
-    for n, regression, wanted in ((19_999, False, None), (20_000, False, 0.25), (10**6, True, None)):
+    for n, regression, wanted in ((19_999, False, None), (20_000, False, 0.25), (29_999, True, None)):
         found = defaults_for(plan_of(n, 3.0), regression=regression, drawn=True)
         assert found.whitening == wanted
         assert whitens(n, regression=regression) == (wanted is not None)
@@ -94,6 +94,10 @@ def test_regressors_of_tables_have_units_beside_a_linear_model_and_two_layers_of
     edge = cut.batch_size * math.sqrt(cut.steps) / MIN_CLARITY_DEEP
     assert net(20_000, edge * 0.999) == ((64, 64), False)
     assert net(20_000, edge * 1.001) == ((32,), True)
+    for n, clear, wanted in ((30_000, 41_000.0, 0.25), (30_000, 39_000.0, None), (29_999, 41_000.0, None)):
+        cut = schedule_for(n)
+        sigma = cut.batch_size * math.sqrt(cut.steps) / clear
+        assert defaults_for(plan_of(n, sigma), regression=True, drawn=True).whitening == wanted
     assert net(20_000, 1.0, hidden=(8,)) == ((8,), False)
     assert net(20_000, 1.0, drawn=False) == ((64,), False)
 

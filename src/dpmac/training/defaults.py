@@ -12,8 +12,9 @@ four others, by 254,268 simulated private trainings (docs/results/tables.md). Sa
 The rules for whitened classifiers and for regressors were chosen in the same way by 76,140 simulated trainings on 50
 tables, 15 of them kept out of the choice (``benchmarks/search/side``). Classifiers of tables with a schema are whitened
 by rows drawn from it (:mod:`dpmac.priors`) from 20,000 rows on, with half as many steps, and finer codes as more is
-heard. Regressors are not: whitening lost more on heavy-tailed targets (counts, costs) than it gained elsewhere. Their
-hidden units stand beside a linear model, which heavy tails spoil least; many rows have two hidden layers in its place.
+heard. Regressors are whitened only where very much is heard: elsewhere it lost more on heavy-tailed targets (counts,
+costs) than it gained. Their hidden units stand beside a linear model, which heavy tails spoil least; with 20,000 rows
+or more there are two hidden layers in its place.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ POWER = 0.25  # of the whitening: variances become their own square roots
 MIN_ROWS_WHITE = 20_000  # a classifier is whitened, and has finer codes, from here on
 MOST_ROWS = 100_000  # a network in place of a linear model with units beside it
 MIN_CLARITY_FINE, MIN_CLARITY_WHITE = 12_000.0, 50_000.0  # the finest codes; the strongest whitening
+MIN_CLARITY_WHITE_NUMBERS = 40_000.0  # a regressor of many rows is whitened from here on
 MIN_CALIBRATION, MIN_ROWS_CALIBRATION = 500.0, 1_000  # rows times epsilon, and rows, for a slope beside base rates
 MIN_RESIDUALS = 500.0  # rows (persons) times epsilon, for a residual's scale
 PENALTY_CLASSES, PENALTY_NUMBERS = 0.1, 0.01  # without privacy
@@ -86,7 +88,7 @@ def clarity(plan: Plan) -> float:
 
 
 def whitens(n: int, *, regression: bool) -> bool:
-    """Whether a table of n rows is whitened by rows drawn from its schema."""
+    """Whether a table of n rows is whitened by rows drawn from its schema whatever the budget is."""
     return not regression and n >= MIN_ROWS_WHITE
 
 
@@ -125,10 +127,12 @@ def _numbers_of_tables(found: Defaults, n: int, clear: float) -> Defaults:
     """The rule for a table's numbers: units beside a linear model, or two hidden layers for many rows."""
     if n >= MIN_ROWS_DEEP and clear >= MIN_CLARITY_DEEP:
         rate, _ = _numbers(clear / 3000, network=True)
-        most = 1.25
+        found = replace(found, hidden=(64, 64), learning_rate=rate)
         if n >= MIN_ROWS_STILL:
-            most = 0.25
-        return replace(found, hidden=(64, 64), learning_rate=rate, threshold=min(most, found.threshold))
+            found = replace(found, threshold=min(0.25, found.threshold))
+        if n >= MIN_ROWS_STILL and clear >= MIN_CLARITY_WHITE_NUMBERS:
+            found = replace(found, whitening=POWER)
+        return found
     rate = min(0.012, 0.004 * (clear / 3000) ** 0.35)
     threshold = min(1.25, max(0.05, 0.25 * (clear / 2000) ** 0.7))
     return replace(found, hidden=(32,), wide=True, learning_rate=rate, threshold=threshold)
