@@ -54,9 +54,12 @@ MUTANTS = (
         "The norms that a bound goes by leave out what a second build of the same shares may differ by.",
         "The same product of the same numbers.",
         "kernels/positions.py",
-        "off = 2.0 * (self.left.shape[1] + 2) * SINGLE_ROUNDOFF * terms",
-        "off = 0.0 * terms",
-        (f"{POSITIONS}::test_norms_before_the_sum_are_not_below_those_of_what_is_summed",),
+        "single = 2.0 * (positions + 2) * SINGLE_ROUNDOFF",
+        "single = 0.0",
+        (
+            "tests/kernels/test_positions_margin.py::"
+            "test_what_cancels_in_single_precision_leaves_the_rounding_of_two_builds",
+        ),
     ),
     Mutant(
         "bias-of-one-position",

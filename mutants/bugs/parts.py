@@ -130,8 +130,8 @@ MUTANTS = (
         "Where positions cancel, the norm that Gram matrices give is below the true one by rounding.",
         "A few last bits.",
         "kernels/positions.py",
-        "rounding = 4 * count * UNIT_ROUNDOFF * terms.square()",
-        "rounding = 0.0 * terms",
+        "return 4 * (width + positions**2 + 12) * UNIT_ROUNDOFF",
+        "return 0.0 * width",
         ("tests/kernels/test_positions.py::test_norms_are_never_below_the_true_ones",),
     ),
     Mutant(
