@@ -13,6 +13,7 @@ from dpmac.planning.plan import check_delta
 from dpmac.privacy import Plan
 from dpmac.training.defaults import (
     MIN_CLARITY_CLASSES,
+    MIN_CLARITY_DEEP,
     MIN_CLARITY_NUMBERS,
     clarity,
     defaults_for,
@@ -72,24 +73,35 @@ def test_the_less_noise_the_more_is_dared(n, sigma, other, regression, hidden, d
         assert little.threshold <= much.threshold
 
 
-def test_tables_are_whitened_from_so_many_rows_on():
-    for n, regression, wanted in (
-        (19_999, False, None),
-        (20_000, False, 0.25),
-        (29_999, True, None),
-        (30_000, True, 0.25),
-    ):
-        found = defaults_for(plan_of(n, 1.0), regression=regression, drawn=True)
+def test_classifiers_of_tables_are_whitened_from_so_many_rows_on():
+    for n, regression, wanted in ((19_999, False, None), (20_000, False, 0.25), (10**6, True, None)):
+        found = defaults_for(plan_of(n, 3.0), regression=regression, drawn=True)
         assert found.whitening == wanted
         assert whitens(n, regression=regression) == (wanted is not None)
-        assert defaults_for(plan_of(n, 1.0), regression=regression).whitening is None
-        assert defaults_for(plan_of(n, 1.0), regression=regression).bins == 12
+        assert defaults_for(plan_of(n, 3.0), regression=regression).whitening is None
+        assert defaults_for(plan_of(n, 3.0), regression=regression).bins == 12
+
+
+def test_regressors_of_tables_have_units_beside_a_linear_model_and_two_layers_of_many_rows():
+    def net(n, sigma, **how):
+        found = defaults_for(plan_of(n, sigma), regression=True, **{"drawn": True, **how})
+        return found.hidden, found.wide
+
+    assert net(1_999, 1.0)[1] is False  # with so few rows as for arrays
+    assert net(2_000, 1.0) == net(19_999, 1.0) == ((32,), True)
+    assert net(20_000, 1.0) == ((64, 64), False)
+    cut = schedule_for(20_000)
+    edge = cut.batch_size * math.sqrt(cut.steps) / MIN_CLARITY_DEEP
+    assert net(20_000, edge * 0.999) == ((64, 64), False)
+    assert net(20_000, edge * 1.001) == ((32,), True)
+    assert net(20_000, 1.0, hidden=(8,)) == ((8,), False)
+    assert net(20_000, 1.0, drawn=False) == ((64,), False)
 
 
 def test_hidden_units_stand_beside_a_linear_model_where_nobody_chose_them():
     plan = plan_of(50_000, 1.0)
     assert defaults_for(plan, regression=False, drawn=True).wide
-    assert defaults_for(plan_of(50_000, 3.0), regression=False, drawn=True).bins == 24
+    assert defaults_for(plan_of(50_000, 8.0), regression=False, drawn=True).bins == 24
     assert defaults_for(plan, regression=False, drawn=True).bins == 48
     for found in (
         defaults_for(plan, regression=False, drawn=True, hidden=(8,)),
