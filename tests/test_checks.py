@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmac.checks import ArgumentError, check_utf8, chosen, integer, is_number, number
+from dpmac.checks import ArgumentError, check_utf8, chosen, integer, is_number, number, public_text
 
 NOT_NUMBERS = [
     True,
@@ -123,3 +123,18 @@ def test_an_object_with_an_item_of_its_own_is_not_taken_for_a_scalar():
 
     shop = Shop()
     assert ArgumentError("shop", shop, "give another").value is shop
+
+
+def test_a_text_of_the_user_is_one_line_that_every_file_can_hold():
+    assert public_text("why", "  rows of\n other   people.; ", "say why") == "rows of other people"
+    for wrong in (None, 3, b"rows", "", " \n\t"):
+        with pytest.raises(ArgumentError, match=r"why=.*: say why"):
+            public_text("why", wrong, "say why")
+    with pytest.raises(ArgumentError, match="not UTF-8 text"):
+        public_text("why", "rows of \udcff", "say why")
+
+
+def test_a_text_of_the_user_has_10000_characters_at_most_once_it_is_on_one_line():
+    assert len(public_text("why", "a \n" + 9_998 * "b" + "..", "say why")) == 10_000
+    with pytest.raises(ArgumentError, match=r"why='b{40}\.\.\.': it has 10,001 characters, and 10,000 are the most"):
+        public_text("why", 10_001 * "b", "say why")

@@ -8,13 +8,15 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from mutants.machine import scoring
+from mutants.machine import earlier, scoring
 from mutants.machine.baseline import Baseline
 from mutants.machine.choosing import ordered, within
 from mutants.machine.coverage import Coverage
+from mutants.machine.earlier import unchanged_since
 from mutants.machine.environment import environment
 from mutants.machine.hot import functions, put_in
 from mutants.machine.jobs import Events, Job, Outcome, _supervised
@@ -190,8 +192,30 @@ def test_the_score_leaves_out_what_is_explained_and_the_page_says_all(tmp_path, 
     assert Score().words() == "-"
     write_page({"extensions/ledger_file.py": found}, tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text()
-    assert "| ledger | 4 | 1 | 1 | 1 | 1 | 0 | 33.3 % |" in page
+    assert "| ledger | 4 | 1 | 1 | 1 | 1 | 0 | 0 | 33.3 % |" in page
     assert "It only changes the speed." in page
+    assert "earlier commit" not in page
+
+
+def test_what_was_asked_on_an_earlier_commit_counts_where_the_function_is_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(scoring, "EXPLAINED", tmp_path)
+    before = "A, B = 1, 2\nC = 7\n\ndef f(x):\n    return x + A\n\ndef g(x):\n    return x + B\n"
+    after = before.replace("x + B", "x * B").replace("C = 7", "D = 6\nC = 7") + "\ndef h(x):\n    return x + 1\n"
+    said = SimpleNamespace(stdout=before)
+    monkeypatch.setattr(earlier.subprocess, "run", lambda command, **_: said if "abc:" in command[2] else None)
+    made = list(mutations(Source("extensions/ledger_file.py", after)))
+    verdict = Verdict(made[0].name, "survived", "", "")
+    known = [(each, verdict if each is made[0] else None) for each in made]
+    found = score(known, unchanged_since("abc"))
+    assert found.alive == made[:1]
+    assert {each.home for each in found.earlier} == {"<module>", "f"}
+    assert {each.home for each in found.open} == {"<module>", "g", "h"}
+    assert [each.before for each in found.open if each.home == "<module>"] == ["6"]
+    assert found.total == len(made)
+    write_page({"extensions/ledger_file.py": found}, tmp_path / "page.md", "abc")
+    page = (tmp_path / "page.md").read_text()
+    assert f"{len(found.earlier)} further mutants" in page
+    assert "`python -m mutants.machine show --markdown docs/results/machine.md --asked abc`" in page
 
 
 # --- kills ------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from rich.console import Console
 from mutants.machine import mapping, showing
 from mutants.machine.baseline import Baseline
 from mutants.machine.coverage import Coverage
+from mutants.machine.earlier import unchanged_since
 from mutants.machine.mutation import Mutation, mutations, read
 from mutants.machine.running import Budgets, Judge, servers
 from mutants.machine.scoring import Score, explanations, score
@@ -43,13 +44,14 @@ def main() -> int:
         if not given.no_map:
             coverage = mapping.update(given.out, given.jobs)
         run([mutation for all_of in made.values() for mutation in all_of], coverage, verdicts, given, console)
+    earlier = unchanged_since(given.asked) if given.asked else (lambda _: False)
     scores = {
-        file: score((mutation, verdicts.of(mutation, coverage.of(mutation))) for mutation in all_of)
+        file: score(((mutation, verdicts.of(mutation, coverage.of(mutation))) for mutation in all_of), earlier)
         for file, all_of in made.items()
     }
     showing.show(scores, console, quiet=given.command == "run")
     if given.markdown is not None:
-        showing.write_page(scores, given.markdown)
+        showing.write_page(scores, given.markdown, given.asked)
     total = sum(scores.values(), Score())
     return 1 if total.survivors or total.open else 0
 
@@ -66,6 +68,7 @@ def _arguments() -> argparse.Namespace:
     add("--seconds", type=float, default=15.0, help="how long the tests of one mutant may take together (15)")
     add("--no-map", action="store_true", help="use the map as it is, though tests have changed")
     add("--out", type=Path, default=ROOT / "runs" / "mutate", help="where the map and the verdicts are kept")
+    add("--asked", metavar="COMMIT", help="all were asked there: of functions unchanged since, mutants count as such")
     add("--markdown", type=Path, metavar="FILE", help="write the documentation's page, too")
     return parser.parse_args()
 

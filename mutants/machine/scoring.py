@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,11 +30,12 @@ class Score:
     alive: list[Mutation] = field(default_factory=list)  # asked, and not noticed
     uncovered: list[Mutation] = field(default_factory=list)  # in lines that no test executes
     explained: list[Mutation] = field(default_factory=list)
+    earlier: list[Mutation] = field(default_factory=list)  # asked on an earlier commit, in code that is as it was
     open: list[Mutation] = field(default_factory=list)  # not asked yet
 
     @property
     def total(self) -> int:
-        return sum(len(each) for each in (self.killed, self.alive, self.uncovered, self.explained, self.open))
+        return sum(map(len, (self.killed, self.survivors, self.explained, self.earlier, self.open)))
 
     @property
     def survivors(self) -> list[Mutation]:
@@ -56,18 +57,26 @@ class Score:
             self.alive + other.alive,
             self.uncovered + other.uncovered,
             self.explained + other.explained,
+            self.earlier + other.earlier,
             self.open + other.open,
         )
 
 
-def score(known: Iterable[tuple[Mutation, Verdict | None]]) -> Score:
-    """Sort mutants by their verdicts. One that is killed after all needs no explanation."""
+def score(
+    known: Iterable[tuple[Mutation, Verdict | None]], is_earlier: Callable[[Mutation], bool] = lambda _: False
+) -> Score:
+    """Sort mutants by their verdicts. One that is killed after all needs no explanation.
+
+    Where there is no verdict, ``is_earlier`` says whether an earlier commit's holds (:mod:`mutants.machine.earlier`).
+    """
     reasons, found = explanations(), Score()
     for mutation, verdict in known:
         if verdict is not None and verdict.state == "killed":
             found.killed.append(mutation)
         elif mutation.name in reasons:
             found.explained.append(mutation)
+        elif verdict is None and is_earlier(mutation):
+            found.earlier.append(mutation)
         elif verdict is None:
             found.open.append(mutation)
         elif verdict.state == "survived":

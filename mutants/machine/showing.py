@@ -13,7 +13,7 @@ from mutants.machine.scoring import Score, explanations
 from mutants.machine.targets import group_of
 from mutants.mutant import PACKAGE
 
-COLUMNS = ("mutants", "killed", "survived", "uncovered", "explained", "open", "score")
+COLUMNS = ("mutants", "killed", "survived", "uncovered", "explained", "earlier", "open", "score")
 PAGE = """# Mutation by machine: does a test look at every line?
 
 `make mutate` puts every simple bug, one at a time, into every line of the code that must be trusted:
@@ -32,8 +32,8 @@ have made or could make are in [another table](mutants.md).)
     python -m mutants.machine run --files extensions/ledger_file.py  # one file, or a group: --files ledger
     python -m mutants.machine show --files ledger           # what survived, with the line that changes
 
-The score is killed / (all - explained). This page was written by
-`python -m mutants.machine show --markdown docs/results/machine.md`.
+The score is killed / (killed + not noticed). This page was written by
+`{command}`.
 
 {summary}
 
@@ -62,10 +62,16 @@ them of the argument.
 {explained}
 """
 
+EARLIER = """
+
+{earlier} further mutants count as "earlier". They were asked on commit {asked}, where none was left open or unnoticed,
+and the function that each is in has not changed since (the tests may have). In all other code they were asked as it is
+now. `make mutate` asks those again, too, wherever it has no verdicts of that time."""
+
 
 def cells(score: Score) -> list[str]:
     """The columns of a score."""
-    parts = (score.killed, score.alive, score.uncovered, score.explained, score.open)
+    parts = (score.killed, score.alive, score.uncovered, score.explained, score.earlier, score.open)
     return [str(score.total), *(str(len(part)) for part in parts), score.words()]
 
 
@@ -101,19 +107,24 @@ def describe(mutation: Mutation, console: Console) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def write_page(scores: Mapping[str, Score], path: Path) -> None:
-    """The page of the documentation."""
+def write_page(scores: Mapping[str, Score], path: Path, asked: str | None = None) -> None:
+    """The page of the documentation; ``asked`` is the commit on which all were asked, if one was given."""
     total = by_group(scores)["all"]
     reasons = explanations()
     summary = (
         f"{total.total} mutants: {len(total.killed)} killed, {len(total.survivors)} not noticed, "
         f"{len(total.explained)} explained, {len(total.open)} not asked yet. Score: {total.words()}."
     )
+    command = "python -m mutants.machine show --markdown docs/results/machine.md"
+    if asked is not None:
+        command += f" --asked {asked}"
+        summary += EARLIER.format(earlier=len(total.earlier), asked=asked)
     survivors = [f"- {_line(mutation)}" for score in scores.values() for mutation in score.survivors]
     explained = [
         f"- {_line(mutation)}: {reasons[mutation.name]}" for score in scores.values() for mutation in score.explained
     ]
     page = PAGE.format(
+        command=command,
         summary=summary,
         columns=" | ".join(COLUMNS),
         rule="|".join("--:" for _ in COLUMNS),

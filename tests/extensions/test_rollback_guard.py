@@ -113,3 +113,12 @@ def test_what_a_killed_process_left_of_a_guard_is_removed_with_the_next_one(path
     part_of(guard_file_of(path)).write_bytes(b"{")
     Ledger.load(path).append(ONE)
     assert sorted(found.name for found in path.parent.iterdir()) == ["hospital.ledger", "hospital.ledger.seen"]
+
+
+def test_what_another_process_has_removed_by_then_does_not_keep_a_guard_from_being_written(path, monkeypatch):
+    from dpmac.extensions import rollback_guard
+
+    guard_file_of(path).unlink()
+    monkeypatch.setattr(rollback_guard, "parts_of", lambda place: [place.with_name("gone")])
+    Ledger.load(path).append(ONE)
+    assert guard_file_of(path).exists()
