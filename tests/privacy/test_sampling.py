@@ -110,7 +110,7 @@ def test_the_rest_of_the_places_are_those_from_the_first_on():
 
 @pytest.mark.parametrize("rate", [0.01, 0.5])
 def test_the_operating_systems_places_are_not_drawn_by_uniforms_of_53_bits(rate, monkeypatch):
-    """They would be off by 2**-53, and the documentation says 2**-69 at most."""
+    """They would be off by up to 2**-53 at a rate below 1/32, and the documentation says that the rate is exact."""
     monkeypatch.setattr(SystemNoise, "uniform", None)
     assert len(PoissonSampler(2000, rate, SystemNoise()).draw()) < 2000
 

@@ -1,10 +1,11 @@
 """Shares that were built for every row: gradients of small tensors, of convolutions, of whatever has no shorter form.
 
-K1: the norm is measured on the very numbers that are summed: in single precision rounded up, in double precision off by
-at most (d + 32) u. K2: the share of a row is the tensor as it
-was built, so the sum over rows of (factor x share) is :func:`~dpmac.kernels.chunks.in_chunks` with a left vector of one
-number, the factor. In single precision it is therefore off by no more than ``SINGLE_MARGIN``, which every norm carries;
-in double precision by no more than ``SLACK`` of :mod:`dpmac.privacy.parts` sets aside.
+K1: the norm is measured on the very numbers that are summed: in single precision rounded up, in double precision at
+least (1 - (d + 32) u) times the true one, for d numbers. K2: the share of a row is the tensor as it was built, so the
+sum over rows of (factor x share) is :func:`~dpmac.kernels.chunks.in_chunks` with a left vector of one number, the
+factor. In single precision it is therefore off by at most ``SINGLE_MARGIN`` for two neighbours together, by which norms
+are increased; in double precision, for m rows, by at most m (m + 2) u scales, which ``SLACK`` of
+:mod:`dpmac.privacy.parts` covers for two neighbours.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class BuiltPart:
     """Share n is ``factors[n]`` times ``values[n]``.
 
     Values of single precision are summed in single precision. A share that is not finite, or too large for its
-    precision, is left out of the sum; its norm is counted all the same.
+    precision, is left out of the sum, but its norm is still reported.
     """
 
     values: Tensor  # (rows, ...), float32 or float64

@@ -1,6 +1,7 @@
 """Shares as they are: counts, indicators, scalars.
 
-K1: norms in double precision, off by at most (d + 32) u. K2: sums in double precision, within ``parts.SLACK``.
+K1: norms are computed in double precision: at least (1 - (d + 32) u) times the true one, for d numbers. K2: sums in
+double precision: for m rows off by at most m (m + 2) u scales, which ``parts.SLACK`` covers for two neighbours.
 """
 
 from __future__ import annotations

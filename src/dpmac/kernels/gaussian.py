@@ -1,6 +1,7 @@
 """Transform random words into the distributions that the package draws from. Deterministic, given the words.
 
-K4: a place is drawn with a probability off by less than 2**-69. The Gaussians here are for initial weights only.
+K4: a place is drawn with exactly the stated probability, if that is 1/32 or more. The Gaussians here are for initial
+weights only.
 
 Gaussians come from the Box-Muller transform in double precision: a radius sqrt(-2 log u) and a direction, two 64-bit
 words for two draws. These are floating-point Gaussians, for initial weights and the like, with radii up to 9.4. The
@@ -38,7 +39,8 @@ def places(count: int, rate: float, stream: AESStream) -> Tensor:
 
     Each place compares 16 random bits with the integer part of rate * 2**16, and 53 more with its fractional part if
     they tie. Scaling by a power of two, the integer part and the fractional part are exact in double precision, so the
-    probability is off by less than 2**-69.
+    probability is off by less than 2**-69. It is exact from 1/32 on, where a double is a whole multiple of 2**-57;
+    the package draws smaller rates by :mod:`dpmac.kernels.gaps`.
     """
     lead = math.floor(rate * 2.0**16)
     words = stream.words(-(-count // 4)).numpy().view(np.uint16)[:count]

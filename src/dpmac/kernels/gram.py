@@ -1,7 +1,8 @@
 """Weighted Gram matrices (a dense layer's curvature).
 
-K1: norms from two vectors, in double precision, off by at most (d + 32) u. K2: sums in double precision, within
-``parts.SLACK``.
+K1: norms are computed from two vectors in double precision: at least (1 - (d + 32) u) times the true one, for d
+numbers. K2: sums in double precision: for m rows off by at most m (m + 2) u scales, which ``parts.SLACK`` covers for
+two neighbours.
 """
 
 from __future__ import annotations

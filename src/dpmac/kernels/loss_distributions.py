@@ -1,7 +1,7 @@
 """The privacy loss distribution of a list of mechanisms, by dp-accounting, on a grid that stays small.
 
-K5: the accounted cost is not below the true cost, as dp-accounting's pessimistic rounding has it, up to the rounding of
-doubles (:data:`dpmac.privacy.accounting.ROUNDOFF`).
+K5: the computed epsilon is not below the true one, because dp-accounting rounds pessimistically. This excepts the
+rounding of doubles, for which :data:`dpmac.privacy.accounting.ROUNDOFF` is set aside (measured, not proved).
 
 Three things keep it fast, and each of them keeps the result an upper bound:
 

@@ -2,9 +2,9 @@
 
 K4: draws have exactly the distribution of round(2**bits N), to the last bit.
 
-The real line from -6 to 6 is cut into cells of width 2**-7: x is in cell j if it rounds to one of the 2**(bits - 7)
-whole numbers from j 2**(bits - 7) on. Inside a cell the normal density f is almost constant, so f is written as a sum
-of two functions that are nowhere negative:
+The real line from -6 to 6 is cut into cells of width 2**-7: x is in cell j if 2**bits x rounds to one of the
+2**(bits - 7) whole numbers from j 2**(bits - 7) on. Inside a cell the normal density f is almost constant, so f is
+written as a sum of two functions that are nowhere negative:
 
     f(x) = level_j + rest(x)       in cell j, where level_j = counts[j] * 2**-9 is at most f everywhere in the cell
     f(x) = rest(x)                 outside of all cells
@@ -12,8 +12,8 @@ of two functions that are nowhere negative:
 A draw is from the first one with probability 2**-7 sum(level_j) = sum(counts) * 2**-16: 16 random bits choose an entry
 of a table in which cell j stands ``counts[j]`` times, and bits - 7 further bits choose one of its whole numbers. These
 are 99 % of all draws, and exact, because no number is rounded. If the 16 bits choose another entry, the draw is from
-the rest, by rejection: of 2**14 entries, each for a probability of 2**-20, ``caps[j]`` propose cell j, one proposes
-the tail, and the others nothing.
+the rest, by rejection. A proposal picks one of 2**14 entries uniformly; each stands for a mass of 2**-20. ``caps[j]``
+entries propose cell j, one proposes the tail, and the others are rejected.
 
 *A cell.* A proposal is a uniform point x of the cell and a uniform height V in (0, 1). It is accepted if
 

@@ -1,9 +1,10 @@
 """Outer products, a dense layer's slopes: norms from their two vectors (K1), and one matrix product for the sum (K2).
 
-K1: the norm of a share is the product of its vectors' norms: in single precision rounded up, in double precision off by
-at most (d + 32) u. K2: a sum in double precision is within what
-``SLACK`` of :mod:`dpmac.privacy.parts` sets aside, one in single precision within :data:`SINGLE_MARGIN`, which every
-norm carries. A share that its precision cannot hold is left out of the sum: its norm is counted all the same.
+K1: the norm of a share is the product of its vectors' norms: in single precision rounded up, in double precision at
+least (1 - (d + 32) u) times the true one, for d numbers. K2: in double precision the sum of m rows is off by at most
+m (m + 2) u scales, which ``SLACK`` of :mod:`dpmac.privacy.parts` covers for two neighbours; in single precision, for
+two neighbours together, by at most :data:`SINGLE_MARGIN`, by which norms are increased. A share that its precision
+cannot represent is left out of the sum, but its norm is still reported.
 """
 
 from __future__ import annotations

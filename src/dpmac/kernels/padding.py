@@ -7,12 +7,12 @@ shape), so the number of spots must not reveal how many rows were drawn. A publi
 for 1,000 expected rows out of 60,000 (1,000 steps, delta 1e-5). The alternative is to count the drawn rows and to add
 Gaussian noise and a margin that the noise exceeds with half of the chance that the ledger records. The noisy count is
 then *one more coordinate of the release*: it is never shown to anybody, but it is paid for as if it were. If the sums
-have noise multiplier s and the count has multiplier t, one row changes both by at most 1, and jointly they are one
-Gaussian mechanism of multiplier sigma if
+have noise multiplier sigma_s and the count has multiplier sigma_c, one row changes both by at most 1, and jointly they
+are one Gaussian mechanism of multiplier sigma if
 
-    1 / s**2 + 1 / t**2 <= 1 / sigma**2
+    1 / sigma_s**2 + 1 / sigma_c**2 <= 1 / sigma**2
 
-With t = COUNT_NOISE_RATIO sigma, the noise on the sums is wider by half of 1 %. The proof is in ``docs/guarantee.md``.
+With sigma_c = COUNT_NOISE_RATIO sigma, the noise on the sums is wider by half of 1 %. docs/guarantee.md has the proof.
 In short: given the noisy count, the number of spots is as good as public, and the sums of two neighbours differ by one
 row's share.
 

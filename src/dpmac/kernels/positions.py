@@ -6,7 +6,7 @@ precision.
 A share is a sum of outer products, one for each position, and no longer of rank one.
 
 *In single precision* shares are built by one batched product. The share of a row is the single-precision tensor that
-comes out: it is measured and summed as it is (:mod:`dpmac.kernels.built`), and how the product rounded is no matter of
+comes out: it is measured and summed as it is (:mod:`dpmac.kernels.built`), and how the product rounded does not affect
 privacy. Where all shares of a block fit into memory they are built once (:func:`position_part`); otherwise slice by
 slice, each measured and summed in the same pass.
 

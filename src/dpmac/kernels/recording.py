@@ -5,9 +5,11 @@ replay does not overwrite the sums, :meth:`Recording.sums` hands out copies of t
 
 On a GPU, a step of a typical network is a hundred small kernels, and launching them from Python takes ten times as long
 as running them. A graph launches them all at once. It does exactly what was recorded, on the same memory: the rows in
-their table (their spots are copied in before every replay) and the current weights. So we record only a query that
-declares what it ``reads`` (:class:`~dpmac.privacy.query.Query`), because its code does the same at every call. If
-something that it reads has moved to other memory, it is recorded again.
+their table (their spots are copied in before every replay) and the current weights. So we record only
+queries that declare what they ``read`` (:class:`~dpmac.privacy.query.Query`); the author thereby promises that every
+call does the same. If something that is read has moved to other memory, the query is recorded again. If the promise is
+broken, a replay computes the recorded shares from old numbers. They are still one row's each and still measured, so the
+guarantee stands and only the result is wrong.
 
 There is nothing random in a graph: spots are drawn before it and noise after it, afresh for every release. The check of
 the promise is in the graph, and its result is read before anything is charged.
@@ -57,7 +59,7 @@ class Outside(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it lasts, lists the tensors that operations read and that none of them made, one for each storage.
 
     Whatever a recorded query reads, declared or not, it reads at the same address in every replay. If that memory were
-    freed, it could come to hold other numbers, also somebody's; so the graph holds on to it.
+    freed, it could come to hold other numbers, even somebody's; so the graph holds on to it.
     """
 
     def __init__(self) -> None:

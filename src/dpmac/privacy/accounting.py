@@ -1,11 +1,11 @@
 """The privacy cost of a list of mechanisms, by dp-accounting (called here and in ``kernels/loss_distributions.py``).
 
-The reported epsilon comes from privacy loss distributions (PLD), composed pessimistically: every discretisation rounds
-upwards, so the result is an upper bound up to floating-point error. Tail masses are differences of numbers near 1: for
-every release, a composition can miss up to 1e-15 of probability, which is then missing from delta (measured, not
-proved). We therefore set ten times that aside (:data:`ROUNDOFF`). Where this would be a large part of delta, we report
-the epsilon of the Renyi accountant (RDP) instead, which works with logarithms; see :func:`trusted`. Releases on all
-rows only have a closed form. :func:`figure_of` says which one gave the figure. Slow imports wait for their use.
+The reported epsilon comes from privacy loss distributions (PLD): dp-accounting replaces each privacy curve by chords
+above it and counts truncated tails as infinite losses, so in exact arithmetic this is an upper bound. Tail masses are
+differences of numbers near 1: for every release, a composition can miss up to 1e-15 of probability, which is then
+missing from delta (measured, not proved). We set ten times that aside (:data:`ROUNDOFF`). Where this would be over a
+tenth of delta, we report the epsilon of the Renyi accountant (RDP) instead, which works with logarithms (see
+:func:`trusted`). Releases on all rows only have a closed form. :func:`figure_of` says which one gave the figure.
 """
 
 from __future__ import annotations

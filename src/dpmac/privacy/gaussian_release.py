@@ -2,12 +2,12 @@
 
     places -> sample -> blocks of rows -> a query's parts, one share per row -> RELEASE -> noisy sums
 
-Guarantee: for neighbouring tables, what is released is post-processing of one Poisson-sampled Gaussian mechanism, with
-the sampling probability q and the noise multiplier sigma of the one entry that is appended to the ledger. Neighbouring
-tables have the same places and differ in one, which holds a row in one of them and is blank in the other (or a person
-with all their rows: :mod:`dpmac.extensions.persons`). This holds for a query that treats every row by itself and has a
-bound that every possible row keeps; docs/guarantee.md ("What a query and its caller owe") has the full list. The bound
-is checked here, on every row, before anything is charged or released.
+Guarantee: except with the probability that the entry records as ``overflow``, what is released is post-processing of
+one Poisson-sampled Gaussian mechanism with the q and sigma of the one entry that is appended to the ledger; the account
+takes the overflow from delta. Neighbouring tables have the same places and differ in one, which holds a row in one of
+them and is blank in the other (or a person with all their rows: :mod:`dpmac.extensions.persons`). This holds for a
+query that treats every row by itself and has a bound that every possible row keeps; docs/guarantee.md ("What a query
+and its caller owe") has the full list. The bound is checked here, on every row, before anything is charged or released.
 
 Floating point. Bounds leave a margin for the rounding of a block's sum (``parts.SLACK``, in single precision
 ``chunks.SINGLE_MARGIN``). The sums of blocks, and of several processes, are added exactly, and the noise is exact
@@ -76,7 +76,7 @@ def release(
 
     Every coordinate gets independent Gaussian noise of standard deviation ``noise_multiplier * partition.scale``, made
     slightly wider to pay for the grid and for counting the sample (:mod:`dpmac.kernels.padding`; half of 1 % if the
-    sample is counted). Symmetric partitions are then averaged with their transpose. The event is in the ledger (and on
+    sample is counted). Symmetric partitions are then averaged with their transpose. The entry is in the ledger (and on
     disk, if the ledger has a file) before any noise on the sums is drawn: an error before that point releases and
     charges nothing, an error after it is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the
     maximal number of rows in a block, rounded up to a multiple of 32, and never more than ``padding.MAX_BLOCK`` (the

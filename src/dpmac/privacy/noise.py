@@ -17,8 +17,9 @@ neighbouring tables. So their distance, in units of the scales, grows from 1 to 
 coordinates. The standard deviation in units of the scales, 2**bits g, must be the noise multiplier times this distance.
 :meth:`Grid.of` solves for g and rounds up, so the multiplier in the ledger is correct.
 
-Double-precision arithmetic: multiplying a block's sum by the number of steps in one scale adds one rounding, 2 u m
-scales for its m rows, which ``parts.SLACK`` covers. Rounding to a whole number is exact. The grid is coarse enough that
+Double-precision arithmetic: multiplying a block's sum by the number of steps in one scale is one more rounding, at most
+u m in length for each of two neighbouring tables. ``parts.SLACK`` covers it: it is one of the two in the m + 2 there.
+Rounding to a whole number is exact. The grid is coarse enough that
 the largest possible sum is below 2**51 steps, and with its roundings below 2**52: no addition of sums rounds. Adding
 noise n gives the double nearest to k + n, a function of k + n; so are unit, divisor and averaging with the transpose.
 """
@@ -37,7 +38,7 @@ from dpmac.kernels.perturbing import lot_sizes, perturbed_sums
 from dpmac.privacy.partition import Partition
 from dpmac.randomness import NoiseSource
 
-MIN_BITS, USUAL_BITS, MAX_BITS = 20, 30, 48  # log2 of the noise's deviation in steps; many bits make exact draws slow
+MIN_BITS, USUAL_BITS, MAX_BITS = 20, 30, 48  # log2 of the noise's standard deviation in steps; many are slow
 EXACT = 2.0**52  # whole numbers below it, and the sum of any two, are exact in double precision
 _FINE, _COARSE = 11, 7  # the grid widens the noise by at most 2**-11, or 2**-7 if 2**-11 takes over USUAL_BITS
 _UP = 1.0 + 2.0**-40  # far above the rounding error of the few operations that compute a grid

@@ -1,4 +1,4 @@
-"""A partition: one named block of numbers in a release, with the shape of its sum and the scale of its noise."""
+"""A partition: a named group of the numbers in a release, with the shape of its sum and the scale of its noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Partition:
-    """One named part of a query. Everything here is public.
+    """A named group of the numbers that a query computes from a row. Everything here is public.
 
     ``scale`` is what a release uses: a :class:`~dpmac.bounds.clipping.Bound` promises that all shares of a row, each
     divided by its scale, have a joint norm of at most 1. It is None until then, and a release refuses None. The answer

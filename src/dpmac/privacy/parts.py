@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-# Three lengths, in scales: bounds clip to 1 - SLACK, the release accepts norms up to KEPT, and the promise is 1.
+# Three lengths of scaled shares: bounds clip to 1 - SLACK, the release accepts norms up to KEPT, the promise is 1.
 #
 # From KEPT to 1, 9e-6 covers rounding in double precision, u = 2**-53. (1) The sum of a block: a release sums blocks of
 # at most 8192 rows and adds their sums exactly (dpmac.privacy.noise), so two neighbouring tables differ in one block of
@@ -46,7 +46,7 @@ class Part(Protocol):
 
     @property
     def single(self) -> bool:
-        """Whether the sum is computed in single precision, or the norms leave the margin for that."""
+        """Whether the sum may be computed in single precision: the norms then include the margin for its rounding."""
 
     def doubled(self) -> Part:
         """The same shares, summed in double precision."""
@@ -55,9 +55,10 @@ class Part(Protocol):
         """All shares, (rows, *shape), float64: slow, for :mod:`dpmac.privacy.reference` and tests."""
 
     def total(self, spots_per_place: int = 1, /) -> Tensor:
-        """The sum of the shares: float64, or float32 if nothing was accumulated in more. Only ``release`` calls this.
+        """The sum of the shares: float64, or float32 if its products were added in single precision only.
 
-        The ``spots_per_place`` neighbouring rows of one person are always in the same matrix product.
+
+        Only ``release`` calls this. A person's ``spots_per_place`` neighbouring rows are always in the same product.
         """
 
 

@@ -30,20 +30,20 @@ that was released.
    steps, because no other row's share depends on it. Before rounding, they have a length of at most 1/g. Rounding moves
    each of D numbers by at most 1/2, and the vector by at most sqrt(D)/2. So k changes by at most 1/g + sqrt(D)/2.
 2. *Noise.* The grid is chosen so that s >= sigma (1/g + sqrt(D)) (:class:`~dpmac.privacy.noise.Grid`): the standard
-   deviation is at least sigma times the sensitivity. (The package rounds sums of blocks, one of which differs between
-   neighbours, so it needs sqrt(D), from two roundings. Here the other half covers the rounding of doubles, which is far
-   below a step: two divisions and the length that is checked.)
+   deviation is at least sigma times the sensitivity. (The proof needs only sqrt(D)/2 here. The package rounds whole
+   blocks, in both tables, and needs sqrt(D). The unused half far exceeds the rounding of doubles in this file.)
 3. *Rounded noise is no less private.* k is whole, so k + round(s N) = round(k + s N), except at ties, which have
-   probability 0: a function of k + s N, which is the Gaussian mechanism on real numbers. There are no low-order bits
-   through which floating-point noise could leak.
-4. *Sampling.* Each row is in the sample with probability q, independently of the others. So the release is a
-   Poisson-sampled Gaussian mechanism, which is what ``Entry(sample_rate=q, noise_multiplier=sigma)`` records. (Here the
-   caller must give the q of the sample; the package's samples carry it.)
-5. *Composition.* The ledger lists every release before any of its numbers is seen. A plan has fixed the list, and the
-   accountant composes it (:mod:`dpmac.privacy.accounting`). Which queries are asked may depend on earlier answers.
+   probability 0: a function of k + s N, the Gaussian mechanism on real numbers. Floating-point noise could reveal the
+   sum through its low-order bits; here there are none.
+4. *Sampling.* Each row is in the sample with probability q, independently of the others: this is a Poisson-sampled
+   Gaussian mechanism, as ``Entry(sample_rate=q, noise_multiplier=sigma)`` records. (The caller must give this q.)
+5. *Composition.* Whatever was released before, a release is dominated by the pair of (1 - q) N(0, sigma^2) +
+   q N(1, sigma^2) and N(0, sigma^2), and for exchanged tables by the exchanged pair (docs/guarantee.md, "The account").
+   A plan fixes all pairs beforehand. So their composition, which the accountant computes from the ledger, dominates the
+   run, however the queries depend on earlier answers (Zhu, Dong and Wang, 2022, on adaptive composition).
 
-The package computes the same faster. :mod:`dpmac.kernels` lists the five properties that its code must have for that;
-each file argues for its own, and tests check them.
+The package computes the same in blocks, except that it cuts a sample larger than its capacity; that chance is taken
+from delta. :mod:`dpmac.kernels` lists the five properties that its code needs; each file argues for its own.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ Map = Callable[[Tensor], Tensor]
 class PoissonSampler:
     """Draws each of ``n`` places independently with probability ``rate``, whether it holds a row or is blank.
 
-    Valid for rates from 1e-9 to 1. With the operating system's randomness the probability is exact for rates below 1/32
-    (:mod:`dpmac.kernels.gaps`), and off by at most 2**-69 above; a seeded source compares 53 bits, so a rate of 1e-6
-    has a relative error of at most 1e-10. A rate of 1 takes every place. A sample may be empty, and is reproducible
+    Valid for rates from 1e-9 to 1. With the operating system's randomness the probability is exact (by
+    :mod:`dpmac.kernels.gaps` below 1/32, by ``gaussian.places`` above); a seeded source compares 53 bits, so a rate of
+    1e-6 has a relative error of at most 1e-10. A rate of 1 takes every place. A sample may be empty; it is reproducible
     only if the source is seeded. ``overflow`` bounds the probability that a sample is *full*: so many of the n - 1
     other places are drawn that the capacity has no spot left for one more row (``padding.capacity_for``). The ledger
     records this probability, which is above that of a sample larger than its capacity. It is 0 at a rate of 1.
@@ -83,7 +83,7 @@ class PoissonSampler:
         return torch.cat([start + self._drawn_chunk(min(_CHUNK, count - start)) for start in starts])
 
     def _drawn_chunk(self, count: int) -> Tensor:
-        if type(self.source) is SystemNoise:  # faster, with a probability off by at most 2**-69
+        if type(self.source) is SystemNoise:  # faster, and exact
             return self.source.places(count, self.rate)
         return torch.nonzero(self.source.uniform(count) < self.rate).flatten()
 
