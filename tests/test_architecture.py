@@ -47,7 +47,7 @@ ROOT = Path(__file__).parents[1]
 # --- packages ---------------------------------------------------------------------------------------------------------
 
 LAYERS_OF_PACKAGES = [
-    {"checks", "cells", "files", "limits", "old_names"},
+    {"checks", "cells", "files", "limits", "old_names", "showing"},
     {"kernels"},
     {"randomness"},
     {"privacy"},

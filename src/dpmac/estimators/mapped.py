@@ -13,13 +13,13 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators.arguments import Arguments, estimator
 from dpmac.estimators.base import Outputs, PrivateEstimator
 from dpmac.estimators.given import Given
-from dpmac.extensions.showing import showing
 from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
 from dpmac.nets.feature_maps.saving import packed_feature_map
 from dpmac.planning.plan import Plan
 from dpmac.priors import Prior, SchemaPrior, WhiteningOptions, whitened
 from dpmac.privacy import PrivateRows
 from dpmac.randomness import NoiseSource
+from dpmac.showing import showing
 from dpmac.training.defaults import Defaults, Schedule, defaults_for, penalty_for, schedule_for, whitens
 from dpmac.training.progress import progress_bar
 from dpmac.training.texts import SHARE, text_defaults

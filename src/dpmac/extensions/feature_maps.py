@@ -13,11 +13,11 @@ from torch import Tensor
 from dpmac.extensions.persons import Persons
 from dpmac.extensions.provenance import Origin, origin_of
 from dpmac.extensions.row_independence import ROWS, check_row_independence
-from dpmac.extensions.showing import shown
 from dpmac.kernels.gathering import Columns, gathered
 from dpmac.kernels.padding import MULTIPLE, block_size
 from dpmac.privacy.private_rows import PrivateRows
 from dpmac.privacy.sampling import Map, OneRowEach
+from dpmac.showing import shown
 
 
 @torch.no_grad()

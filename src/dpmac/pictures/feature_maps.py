@@ -25,7 +25,6 @@ from dpmac.pictures.scattering import CHANNELS, Wavelets
 from dpmac.pictures.shipped import shipped_encoder
 from dpmac.randomness import SeededNoise
 
-_AT_ONCE = 16  # pictures
 SMALLEST = 8  # pixels of a side that is scattered
 GROUPS = 27  # of a channel's 81 scattering channels: each has mean 0 and variance 1
 
@@ -35,6 +34,7 @@ class PictureMap(FeatureMap):
 
     expensive = True
     few = 512
+    at_once = 16  # pictures: more do not fit into caches
 
     def __init__(
         self, height: int, width: int, channels: int, white: float, side: int | None, dtype: torch.dtype
@@ -50,7 +50,7 @@ class PictureMap(FeatureMap):
     def forward(self, rows: Tensor) -> Tensor:
         if torch.compiler.is_compiling():  # an exported program takes any number of rows at once
             return self.mapped(self.squares(rows)).double()
-        return torch.cat([self.mapped(self.squares(few)).double() for few in torch.split(rows, _AT_ONCE)])
+        return torch.cat([self.mapped(self.squares(few)).double() for few in torch.split(rows, self.at_once)])
 
     def mapped(self, squares: Tensor) -> Tensor:
         """Flat features of pictures (rows, channels, side, side)."""
@@ -95,6 +95,7 @@ class Scattering(PictureMap):
         if double:
             dtype = torch.float64
         super().__init__(height, width, channels, white, side, dtype)
+        self.at_once = 12 // channels
         self.double_precision = bool(double)
         if self.squares.side < SMALLEST:
             raise ArgumentError("side", side, f"give at least {SMALLEST} pixels")

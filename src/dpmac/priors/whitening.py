@@ -23,11 +23,11 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.extensions.provenance import Origin, origin_of
-from dpmac.extensions.showing import shown
 from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
 from dpmac.nets.feature_maps.saving import packed_feature_map
 from dpmac.priors.base import Prior, refuse_released
 from dpmac.priors.directions import longest, worth_it
+from dpmac.showing import shown
 
 ROWS = 20_000
 _GRID = 2.0**20
@@ -81,11 +81,10 @@ def whitened(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions | 
 
 @torch.no_grad()
 def _whitening(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions) -> Whitening:
-    features = _features(feature_map, prior.drawn(options.rows))
-    centre = features.mean(dim=0)
-    features -= centre
+    features = _features(feature_map, prior.drawn(options.rows), options.directions)
+    centre = features.mean(dim=0, dtype=torch.float64)
+    features -= centre.to(features.dtype)
     if worth_it(features.shape[1], options.directions):
-        features = features.float()
         values, vectors = longest(features, options.directions or 0)
     else:
         values, vectors = torch.linalg.eigh(features.T @ features / len(features))
@@ -102,12 +101,16 @@ def _whitening(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions)
     return Whitening(_rounded(centre), _rounded(matrix * scale), said)
 
 
-def _features(feature_map: FeatureMap, rows: Tensor) -> Tensor:
-    """The features of drawn rows, flat; a row whose features are not finite is left out."""
+def _features(feature_map: FeatureMap, rows: Tensor, directions: int | None) -> Tensor:
+    """The features of drawn rows, flat; a row whose features are not finite is left out. Many features of which few
+    directions are kept are in single precision."""
     blocks: list[Tensor] = []
     with shown("mapping drawn rows") as tell:
         for block in torch.split(rows, _BLOCK):
-            blocks.append(feature_map(block).flatten(1).double())
+            found = feature_map(block).flatten(1).double()
+            if worth_it(found.shape[1], directions):
+                found = found.float()
+            blocks.append(found)
             tell(sum(map(len, blocks)), len(rows))
     found = torch.cat(blocks)
     finite = torch.isfinite(found).all(dim=1)

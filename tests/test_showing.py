@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from dpmac.extensions.showing import showing, shown
 from dpmac.nets.feature_maps import Affine
 from dpmac.priors import RangePrior, WhiteningOptions, whitened
 from dpmac.privacy import PrivateRows
+from dpmac.showing import showing, shown
 
 
 def bar_into(seen: list):
