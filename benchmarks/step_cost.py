@@ -177,14 +177,16 @@ def contenders(sizes: tuple[int, ...], name: str, batch: int, n: int, device: st
     return {name: step for name, step in found.items() if step is not None}
 
 
-def timed(steps: dict[str, Stepper], rounds: int, device: str) -> dict[str, float]:
+def timed(
+    steps: dict[str, Stepper], rounds: int, device: str, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
     """Median milliseconds of each, over interleaved rounds; one that fails is named and left out."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(rounds + 2):
         for name, step in list(steps.items()):
             if name in SLOW and turn > 4:  # two orders slower: three timed rounds will do
                 continue
-            start = time.perf_counter()
+            start = clock()
             try:
                 step()
             except Exception as error:
@@ -194,7 +196,7 @@ def timed(steps: dict[str, Stepper], rounds: int, device: str) -> dict[str, floa
             if device != "cpu":
                 torch.cuda.synchronize()
             if turn >= 2:  # two rounds to warm up
-                times[name].append(time.perf_counter() - start)
+                times[name].append(clock() - start)
     return {name: 1e3 * statistics.median(values) for name, values in times.items() if values}
 
 
@@ -203,17 +205,24 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds of every contender (default 15)")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, help="of torch; its own choice otherwise")
+    parser.add_argument(
+        "--cpu-time", action="store_true", help="seconds of the processor, for a busy machine; one thread"
+    )
     parser.add_argument("--quick", action="store_true", help="only torch, the floor, dpmac and ghost clipping")
     parser.add_argument("--cases", nargs="+", help="parts of the cases' names; all otherwise")
     parser.add_argument("--out", type=Path, help="write the figures as JSON, too")
     given = parser.parse_args()
     if given.threads:
         torch.set_num_threads(given.threads)
+    clock = time.perf_counter
+    if given.cpu_time:  # the processor time of several threads counts what they wait for each other
+        torch.set_num_threads(1)
+        clock = time.process_time
     found: dict[str, dict[str, float]] = {}
     for title, case in CASES.items():
         if given.cases and not any(part in title for part in given.cases):
             continue
-        medians = timed(contenders(*case, given.device, not given.quick), given.rounds, given.device)
+        medians = timed(contenders(*case, given.device, not given.quick), given.rounds, given.device, clock)
         print(f"\n{title}  (torch {torch.__version__}, {given.device}, {torch.get_num_threads()} threads)")
         for name, value in medians.items():
             print(f"  {name:34s} {value:9.2f} ms   {value / medians['torch, not private']:7.2f} x torch", flush=True)

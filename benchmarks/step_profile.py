@@ -18,6 +18,7 @@ import torch
 
 from dpmac.bounds.clipping import JointClip
 from dpmac.extensions.ledgers import Ledger
+from dpmac.kernels import mixture as mixture_kernel
 from dpmac.kernels import rounded as rounded_kernel
 from dpmac.kernels.outer import OuterPart
 from dpmac.mac.wsteps.optimizer import OptimizerUpdater
@@ -35,7 +36,8 @@ PIECES: dict[str, tuple[Any, str]] = {
     "  summed slopes": (OuterPart, "total"),
     "ledger": (Ledger, "append"),
     "noise and grid": (gaussian_release, "perturbed"),
-    "  a lot of draws": (rounded_kernel, "rounded"),
+    "  draws by the transform": (rounded_kernel, "rounded"),
+    "  draws by the table": (mixture_kernel, "fill"),
     "weights": (OptimizerUpdater, "apply"),
 }
 

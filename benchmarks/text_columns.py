@@ -2,6 +2,7 @@
 
     python benchmarks/text_columns.py held-out [--out runs/text-columns]     # settings, on training rows alone
     python benchmarks/text_columns.py test --fits 5 [--out runs/text-columns]   # the defaults, on the test rows
+    python benchmarks/text_columns.py speed                                  # what reading the texts takes
 
 Needs DPMAC_DATA (or --data): a folder that holds text/movies.csv.gz and text/glove-100d-30k.npz. Is the rating above 0
 (a classification), and which rating is it, from -4 to 4 (a regression)? The test rows are the first fifth of
@@ -121,9 +122,22 @@ def lines(found: list[Job]) -> Iterator[str]:
         yield f"| {target} | {setting[1] or 'all'} | {setting[2]} | {setting[3]} | {' | '.join(cells)} |"
 
 
+def speed(films: Films) -> str:
+    """Processor time of the word list and of all snippets, the best of three."""
+    start = time.process_time()
+    column = Text(films.vectors)
+    column.coded("text", films.texts[:1])
+    first, every = time.process_time() - start, []
+    for _ in range(3):
+        start = time.process_time()
+        column.coded("text", films.texts)
+        every.append(time.process_time() - start)
+    return f"the list: {first:.2f} s, {len(films.texts):,} snippets: {min(every):.2f} s"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=["held-out", "test"])
+    parser.add_argument("mode", choices=["held-out", "test", "speed"])
     parser.add_argument("--data", type=Path, default=os.environ.get("DPMAC_DATA"))
     parser.add_argument("--fits", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/text-columns"))
@@ -133,6 +147,9 @@ def main() -> None:
     torch.set_num_threads(1)
     given.out.mkdir(parents=True, exist_ok=True)
     films, kept = Films(Path(given.data)), given.out / f"{given.mode}.jsonl"
+    if given.mode == "speed":
+        print(speed(films))
+        return
     found = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     for job in jobs(given.mode, given.fits):
         if job in [one["job"] for one in found]:

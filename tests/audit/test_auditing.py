@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -117,16 +118,18 @@ def test_draws_are_of_the_default_noise(monkeypatch):
 
 @pytest.mark.long
 def test_a_correct_build_passes_a_quick_audit_in_two_processes():
-    found = audit(QUICK, confidence=1 - 1e-6, workers=2)
+    """Every quick case, with half of the draws: noise that is halved is found with as many (test_broken_builds.py)."""
+    found = audit(replace(QUICK, draws=700), confidence=1 - 1e-6, workers=2)
     assert found.exceeded == ()
     assert len(found.findings) == looks_of(list(chosen_cases(QUICK).values()))
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("repeatable_noise")
 @pytest.mark.parametrize("name", ["step, bound clip"])  # `make audit` has the others
-def test_a_hundred_thousand_draws_come_within_a_tenth_of_the_claim(name):
-    """At the share of confidence that a full audit leaves for one look."""
+def test_thirty_thousand_draws_come_close_to_the_claim(name):
+    """At the share of confidence that a full audit leaves for one look. With other keys: 0.92 and 0.94."""
     miss = share_of(1 - 1e-3, looks_of(list(all_cases().values())))
-    found = all_cases()[name].judge(Effort("long", 100_000, 20), miss)
+    found = all_cases()[name].judge(Effort("long", 30_000, 20), miss)
     best = max(one.ratio for one in found)
     assert 0.88 < best <= 1.0

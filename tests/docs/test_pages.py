@@ -24,6 +24,7 @@ LONG = {
     "modules.md",
     "pitfalls.md",
     "start.md",
+    "texts.md",
     "hyperparameters.md",
     "from-opacus.md",
     "tutorials/autoencoder.md",

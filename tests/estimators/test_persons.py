@@ -230,7 +230,7 @@ def test_what_cannot_be_is_said_before_anything_is_spent():
 def test_more_rows_than_a_calibration_takes_are_refused_before_the_training_is_paid_for(monkeypatch):
     monkeypatch.setattr(base, "MAX_ROWS", 239)
     ledger = Ledger()
-    model = quick(DPMACRegressor, ledger=ledger)
+    model = quick(DPMACRegressor, ledger=ledger, epsilon=20.0)
     for groups, most in ((WHO, 4), (None, 4)):  # 60 persons at 4 spots each, and 300 rows
         with pytest.raises(ArgumentError, match=r"X='(240|300) rows'.*after the training.*max_rows"):
             clone(model).set_params(max_rows=most).fit(X, Y, groups=groups)

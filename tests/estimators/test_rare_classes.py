@@ -10,8 +10,9 @@ import pytest
 from torch import nn
 
 import dpmac
-from dpmac import DPMACClassifier, DPMACModuleClassifier
+from dpmac import DPMACClassifier, DPMACModuleClassifier, Ledger, Machine
 from dpmac.estimators.warning import forget
+from dpmac.training.post_training import PostTraining
 
 ROWS = 300
 
@@ -110,3 +111,25 @@ def test_a_module_has_them_beside_its_logits(tmp_path):
     model.save(tmp_path / "model")
     again = dpmac.load(tmp_path / "model", module=made)
     assert np.array_equal(again.predict_proba(x.astype(np.float32)), p)
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_fit_that_was_killed_behind_its_base_rates_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
+    x, y = rare(ROWS, 0.1)
+    whole = fitted(x, y)
+    kept = {"ledger": tmp_path / "book", "machine": Machine(checkpoint=tmp_path / "kept")}
+
+    def killed(*_):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostTraining, "keep", killed)
+        with pytest.raises(Killed):
+            fitted(x, y, **kept)
+    paid = len(Ledger.load(tmp_path / "book"))
+    again = fitted(x, y, **kept)
+    assert again.calibration_ == whole.calibration_
+    assert len(again.privacy_.ledger) == paid == len(whole.privacy_.ledger)

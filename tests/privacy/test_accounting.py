@@ -98,13 +98,10 @@ def least_delta(m, epsilon, h=8e-6, bits=23):  # a window of 67, wide enough tha
         logs = np.log((1 - q) * mass(0.0) + q * mass(1.0))
     loss = grid[:-1]
 
-    def cumulant(tilt, stride=1):
-        return special.logsumexp(logs[::stride] + tilt * loss[::stride]) + math.log(stride)
+    def cumulant(tilt):
+        return special.logsumexp(logs + tilt * loss)
 
-    def height(tilt):  # any tilt gives the same sum; about the lowest gives it with the most digits
-        return m.count * cumulant(tilt, 64) - tilt * epsilon
-
-    tilt = optimize.minimize_scalar(height, bounds=(0, 200), method="bounded").x
+    tilt = optimize.minimize_scalar(lambda t: m.count * cumulant(t) - t * epsilon, bounds=(0, 200), method="bounded").x
     tilted = np.exp(logs + tilt * loss - cumulant(tilt))
     buffer = np.zeros(2**bits)
     np.add.at(buffer, np.arange(len(tilted)) % len(buffer), tilted)

@@ -109,6 +109,8 @@ def test_a_loaded_model_can_be_fitted_again_and_saved_again(name, tmp_path):
     model, x = made(name)
     again = dpmac.load(model.save(tmp_path / "first"))
     y = again.predict(x) if hasattr(again, "predict") else None
+    if y is not None and y.ndim == 1 and hasattr(again, "classes_"):
+        y = np.resize(again.classes_, len(y))  # predictions may all be of one class
     again.fit(x, y)
     assert len(again.privacy_.ledger) > 0
     third = dpmac.load(again.save(tmp_path / "second"))

@@ -54,7 +54,7 @@ def every_kind():
     odd = [math.nan, math.inf, -math.inf, -1.0, 0.0, -0.0, 0.5, 1.0, 2.0, 3.0, 54.0, 1e17, 1e300, -1e300, 5e-324]
     rows = torch.tensor(odd, dtype=torch.float64)[:, None].repeat(1, width)
     drawn = [column.coded("", column.drawn(np.linspace(0, 0.99, 99))) for column in encoder.schema.features.values()]
-    return encoder, torch.cat([rows, torch.from_numpy(np.stack(drawn, axis=1))])
+    return encoder, torch.cat([rows, torch.from_numpy(np.concatenate([x.reshape(99, -1) for x in drawn], axis=1))])
 
 
 def program_of(encoder, rows):

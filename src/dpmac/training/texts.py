@@ -2,7 +2,7 @@
 
 A text's inputs are hundreds of sums over its words, whose directions are of very unlike importance, as any drawn texts
 show. So whitening pays with far fewer rows than in other tables, and a linear model is enough: the sums hold nonlinear
-functions of words already. Chosen on held-out training rows of film snippets (docs/results/texts.md).
+functions of words already. Chosen on held-out training rows of film snippets (docs/texts.md).
 """
 
 from __future__ import annotations

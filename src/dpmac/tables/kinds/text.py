@@ -30,7 +30,7 @@ from dpmac.tables.words.reading import known, read_vectors, remembered
 from dpmac.tables.words.tokens import CHARACTERS
 from dpmac.tables.words.vectors import MOST_WORDS
 
-FEATURES = 400  # beside the coordinates of the vectors; chosen on held-out training rows (docs/results/texts.md)
+FEATURES = 400  # beside the coordinates of the vectors; chosen on held-out training rows (docs/texts.md)
 MOST_FEATURES = 10_000
 USED = 50_000  # words of a list
 LONGEST_DRAWN = 40  # words of a made-up text
