@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -51,6 +52,20 @@ def test_the_network_sees_what_the_feature_map_gives(fitted):
     expected = torch.softmax(model.network_(inputs).detach().double(), dim=1)
     np.testing.assert_allclose(model.predict_proba(x), expected, atol=1e-6)
     assert "a frozen module, Sequential, trained on drawn numbers" in str(model.privacy_.statement())
+
+
+def test_mapping_rows_has_a_bar_where_the_machine_shows_any(monkeypatch):
+    seen: list[tuple[object, ...]] = []
+
+    @contextmanager
+    def bar(work, show, **_):
+        yield lambda done, total: seen.append((work, show, done, total))
+
+    monkeypatch.setattr("dpmac.estimators.mapped.progress_bar", bar)
+    x, y = rows()
+    given = {**QUICK, "machine": dpmac.Machine(progress="auto")}
+    DPMACClassifier((), feature_range=(-3, 3), feature_map=frozen(), classes=[0, 1], **given).fit(x, y)
+    assert seen[-1] == ("mapping rows", "auto", ROWS, ROWS)
 
 
 def test_what_was_given_stays_as_it_was_and_is_cloned(fitted):

@@ -10,7 +10,7 @@ import torch
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions.outputs import remember
-from dpmac.priors import PRIORS, PublicRows, RangePrior, SchemaPrior, WordsPrior
+from dpmac.priors import PRIORS, PicturePrior, PublicRows, RangePrior, SchemaPrior, WordsPrior
 from dpmac.priors.draws import Draws, ranks
 from dpmac.privacy import Ledger, Origin
 from dpmac.privacy.entry import Entry
@@ -67,6 +67,15 @@ def test_the_rows_are_these_on_every_machine():
         rows = prior.drawn(3_000).double().nan_to_num(nan=-7.0).numpy()
         found[prior.kind] = hashlib.sha256(rows.astype("<f8").tobytes()).hexdigest()[:16]
     assert found == DIGESTS
+
+
+def test_pictures_are_these_on_every_machine_and_more_of_them_begin_alike():
+    few, many = (PicturePrior(16, 18, 3, "mixed", seed=1).drawn(rows) for rows in (300, 520))
+    assert torch.equal(few, many[:300])
+    assert torch.equal(few, torch.round(few))  # whole greys
+    assert hashlib.sha256(few.numpy().astype(np.uint8).tobytes()).hexdigest()[:16] == "3637493652752935"
+    half = PicturePrior(16, 18, 3, "mixed", white=127.5, seed=1).drawn(300)
+    assert torch.equal(half, few / 2)
 
 
 DIGESTS = {"schema": "e67e8592ff2985fb", "range": "59a6434780d9b87e", "words": "6ea09c56ff977f39"}

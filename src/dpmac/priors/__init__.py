@@ -6,10 +6,10 @@ row, so nothing of it costs privacy; the statement names the prior.
 
 from dpmac.priors.base import Prior
 from dpmac.priors.drawings import PicturePrior
-from dpmac.priors.picture_features import picture_features
 from dpmac.priors.public_rows import PublicRows
 from dpmac.priors.ranges import RangePrior
 from dpmac.priors.schema import SchemaPrior
+from dpmac.priors.whitened_pictures import picture_features
 from dpmac.priors.whitening import WhiteningOptions, whitened
 from dpmac.priors.words import WordsPrior
 

@@ -57,7 +57,8 @@ class PicturePrior(Prior):
         return cls(16, 17, 3, "textures", white=1.0, seed=2)
 
     def _block(self, number: int) -> Tensor:
-        draws = Draws(self.seed, f"{self.kind} {self.canvas}, block {number}")
+        size = f"{self.canvas.height} x {self.canvas.width} x {self.canvas.channels}"
+        draws = Draws(self.seed, f"{self.kind} {size} {self.canvas.style}, block {number}")
         drawn = pictures(Repeatable(draws), BLOCK, self.canvas)
         greys = torch.round(drawn * 255.0).double() * (self.white / 255.0)
         return greys.permute(0, 2, 3, 1).flatten(1).float()
