@@ -20,7 +20,7 @@ from dpmac.pictures.folders import is_path, read_flat, read_folder
 from dpmac.pictures.resizing import SIDES
 from dpmac.planning.plan import Plan
 from dpmac.priors import PicturePrior, Prior, WhiteningOptions, picture_features, whitened
-from dpmac.priors.picture_features import maps_of
+from dpmac.priors.whitened_pictures import maps_of
 from dpmac.training.defaults import Defaults, Schedule
 from dpmac.training.pictures import LENGTH, directions_for, picture_defaults, picture_schedule
 

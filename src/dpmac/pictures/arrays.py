@@ -43,13 +43,13 @@ def array_of(X: Any) -> tuple[Array, Size]:
 
 def rows_of(pictures: Array, most: int | None = MOST) -> Array:
     """Flat rows, float32, from 0 to 255; pictures of more than ``most`` pixels a side are brought to so many first."""
-    _, height, width, _ = pictures.shape
+    count, height, width, channels = pictures.shape
     if most is None or max(height, width) <= most:
-        return _whites(pictures).reshape(len(pictures), -1)
+        return _whites(pictures).reshape(count, height * width * channels)
     down, across = (weights_of(side, min(side, most)).float() for side in (height, width))
     blocks = [_smaller(pictures[first : first + _BLOCK], down, across) for first in range(0, len(pictures), _BLOCK)]
     if not blocks:
-        return np.zeros((0, down.shape[1] * across.shape[1] * pictures.shape[3]), dtype=np.float32)
+        return np.zeros((0, down.shape[1] * across.shape[1] * channels), dtype=np.float32)
     return np.concatenate(blocks)
 
 

@@ -65,7 +65,8 @@ def read_pictures(
         fix = f"give (height, width), pixels from {SMALLEST} to {LARGEST:,}, or None"
         if not isinstance(size, tuple | list) or len(size) != 2:
             raise ArgumentError("size", size, fix)
-        size = (integer("size", size[0], fix, low=SMALLEST, high=LARGEST), integer("size", size[1], fix, low=SMALLEST))
+        height, width = (integer("size", side, fix, low=SMALLEST, high=LARGEST) for side in size)
+        size = (height, width)
     if channels is not None and channels not in SIDES:
         raise ArgumentError("channels", channels, "give 1 for grey pictures, 3 for colours, or None")
     if not files:
