@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 from dpmac import DPMACImageClassifier, Machine
+from dpmac.data import load
 from dpmac.estimators import DPMACClassifier
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.pictures.arrays import array_of, rows_of
@@ -63,7 +62,9 @@ def main() -> None:
         kept = len(x) - min(HELD_OUT, len(x) // 5)
         x, y, others, right = x[:kept], y[:kept], x[kept:], y[kept:]
     where = asked.out / f"{asked.name}.jsonl"
-    done = [json.loads(line) for line in where.read_text().splitlines()] if where.exists() else []
+    done = []
+    if where.exists():
+        done = [json.loads(line) for line in where.read_text().splitlines()]
     for epsilon in asked.epsilon:
         same = {"held_out": asked.held_out, "epsilon": epsilon, "rows": len(x)}
         found = [one for one in done if all(one[key] == value for key, value in same.items())]
@@ -105,14 +106,17 @@ def _mapped(features: FeatureMap, pictures: Any, what: str) -> Any:
 
 def _pictures(asked: argparse.Namespace, part: str) -> tuple[Any, Any]:
     if asked.name == "digits":
-        x, y = load_digits(return_X_y=True)
-        a, b, of_a, of_b = train_test_split(x.reshape(-1, 8, 8) / 16, y, test_size=0.2, random_state=0)
-        return (a, of_a) if part == "train" else (b, of_b)
+        digits = load("digits")
+        x, y = {"train": (digits.x_train, digits.y_train), "test": (digits.x_test, digits.y_test)}[part]
+        return x.numpy().reshape(-1, *digits.shape), y.numpy()
     begins = {"train": "train", "test": "t10k"}[part]
-    images = gzip.open(asked.data / f"{begins}-images-idx3-ubyte.gz").read()
-    labels = gzip.open(asked.data / f"{begins}-labels-idx1-ubyte.gz").read()
-    pictures = np.frombuffer(images, np.uint8, offset=16).reshape(-1, 28, 28)
-    return pictures, np.frombuffer(labels, np.uint8, offset=8).astype(np.int64)
+    pictures = _bytes(asked.data / f"{begins}-images-idx3-ubyte.gz", 16).reshape(-1, 28, 28)
+    return pictures, _bytes(asked.data / f"{begins}-labels-idx1-ubyte.gz", 8).astype(np.int64)
+
+
+def _bytes(path: Path, offset: int) -> Any:
+    with gzip.open(path) as handle:
+        return np.frombuffer(handle.read(), np.uint8, offset=offset)
 
 
 def _arguments() -> argparse.Namespace:
