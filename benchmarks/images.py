@@ -97,9 +97,9 @@ def _features(asked: argparse.Namespace, part: str) -> tuple[Any, Any]:
 
 @torch.no_grad()
 def _mapped(features: FeatureMap, pictures: Any, what: str) -> Any:
-    rows, began, found = rows_of(array_of(pictures)[0]), time.monotonic(), []
-    for first in range(0, len(rows), BLOCK):
-        found.append(features(torch.from_numpy(rows[first : first + BLOCK])).float().numpy())
+    rows, began = rows_of(array_of(pictures)[0]), time.monotonic()
+    starts = range(0, len(rows), BLOCK)
+    found = [features(torch.from_numpy(rows[first : first + BLOCK])).float().numpy() for first in starts]
     print(f"features of {len(rows):,} pictures ({what}): {time.monotonic() - began:.0f} s")
     return np.concatenate(found)
 
