@@ -22,7 +22,7 @@ from dpmac.planning.plan import Plan
 from dpmac.priors import PicturePrior, Prior, WhiteningOptions, picture_features, whitened
 from dpmac.priors.whitened_pictures import maps_of
 from dpmac.training.defaults import Defaults, Schedule
-from dpmac.training.pictures import LENGTH, directions_for, picture_defaults, picture_schedule
+from dpmac.training.pictures import DIRECTIONS, LENGTH, picture_defaults, picture_schedule
 
 FEWEST = 2
 
@@ -47,7 +47,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
     Parameters
     ----------
     features : "both" feature maps, "scattering" or the "encoder" alone.
-    directions : how many whitened directions are kept; None follows from public numbers.
+    directions : how many whitened directions are kept; None keeps 1,000.
     others : those of :class:`DPMACClassifier`, but ``schema`` and ``feature_range``, which pictures have no use for.
         ``feature_map`` takes the place of the public features: rows are then a picture's pixels from 0 to 255, flat,
         as an array (height, width, channels) has them. ``prior="auto"`` whitens it by drawn pictures of that size.
@@ -127,9 +127,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         inner, prior = self._feature_map(given.x.shape[1]), self._prior()
         if prior is None:
             return inner
-        directions = self.directions
-        if directions is None:
-            directions = directions_for(given.n, self.epsilon)
+        directions = self.directions or DIRECTIONS
         if self.feature_map is None and self.prior == "auto":
             return self._agreed(picture_features(*self._size, self.features, white=WHITE, directions=directions))
         options = WhiteningOptions(power=0.5, length=LENGTH, directions=directions)
