@@ -52,7 +52,7 @@ bench: $(VENV)/.installed-dev ## side by side with Opacus and plain torch: time 
 	$(BIN)/python benchmarks/memory.py --cases 784-300-10 --batches 256 1024 4096
 	$(BIN)/python benchmarks/whole_fits.py --fits 1 --cap 120 --out runs/whole_fits_quick
 
-bench-tables: $(VENV)/.installed-dev ## private models on real tables, beside DP-EBM, diffprivlib and Opacus (DPMAC_DATA; hours on 2 cores; resumable)
+bench-tables: $(VENV)/.installed-dev ## private models on real tables, beside DP-EBM, diffprivlib, Opacus, DP-XGBoost, MST and AIM (DPMAC_DATA; many hours on 2 cores; resumable)
 	$(PIP) install -q -c constraints.txt -e '.[peers]'
 	$(BIN)/python benchmarks/tables.py --fits 5
 

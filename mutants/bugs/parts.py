@@ -108,6 +108,15 @@ MUTANTS = (
         ("tests/kernels/test_wide_sums.py::test_every_row_counts_once",),
     ),
     Mutant(
+        "bound-and-release-measure-apart",
+        "A bound sees less than a release measures in double precision: one row can stop a run, which tells of it.",
+        "Double precision is finer than single.",
+        "kernels/positions.py",
+        "        off = (single + double) * margins * terms\n",
+        "        off = single * terms\n",
+        ("tests/kernels/test_positions_margin.py::test_no_release_measures_more_than_a_bound_has_seen",),
+    ),
+    Mutant(
         "positions-do-not-meet",
         "The norm of a convolution's share adds up the squares of its positions, as if they were at right angles.",
         "Per-position norms are easy, and the cross terms are in another matrix.",

@@ -113,7 +113,7 @@ def test_inspect_tells_what_lies_there(adult, run):
 
 
 def test_a_number_makes_a_regressor_and_no_target_an_autoencoder(new_hospital, run):
-    fast = ("--epochs", "2", "--hidden", "none", "--quiet", "--json")
+    fast = ("--epochs", "2", "--epsilon", "5", "--hidden", "none", "--quiet", "--json")
     found = run(*TRAIN, "--target", "weight", *fast).json()
     assert found["estimator"] == "DPMACRegressor"
     rows = run("predict", "run", "test-patients.csv").out.splitlines()

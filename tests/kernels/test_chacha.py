@@ -205,7 +205,7 @@ def test_without_a_compiler_plain_torch_takes_over_and_says_so(kernel):
 INTERPRETED = """
 import torch
 from dpmac.kernels import chacha
-from dpmac.kernels import kernel
+from dpmac.kernels import chacha_triton as kernel
 cpu, key = torch.device("cpu"), bytes(range(7, 39))
 for start, blocks, nonce in ((0, 5, (0, 0)), (2**32 - 3, 300, (2**31, 2**32 - 1)), (2**62, 129, (1, 2))):
     assert torch.equal(kernel.words(key, start, blocks, cpu, nonce), chacha.words(key, start, blocks, cpu, nonce))

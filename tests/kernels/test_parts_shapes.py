@@ -152,3 +152,7 @@ def test_rows_of_nobody_in_particular_belong_to_themselves_alone():
     assert torch.equal(part.total(), part.total(1))
     assert torch.equal(in_chunks(left, right, one=False), part.total(1))
     assert not torch.equal(part.total(1), part.total(2))
+
+
+def test_whole_numbers_beyond_single_precision_are_measured_exactly():
+    assert float(row_norms(torch.tensor([[2**24 + 1]]))) == 2.0**24 + 1

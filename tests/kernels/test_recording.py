@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -69,6 +70,36 @@ def test_a_replay_gives_what_the_work_gives_in_memory_of_its_own() -> None:
     assert isinstance(recording._made, Played)
     assert recording._made.plays == 6 - WARM
     assert all(torch.equal(a, b) for a, b in found), "a later replay has overwritten an earlier sum"
+
+
+def test_threads_that_share_a_query_do_not_sum_each_others_rows() -> None:
+    """The first thread is between copying its spots in and its replay when the second one comes."""
+    inside, table = threading.Event(), (torch.arange(10.0).reshape(10, 1),)
+
+    class Slow(Played):
+        def __call__(self, spots: Sequence[Tensor]) -> Sums:
+            for mine, given in zip(self.spots, spots, strict=True):
+                mine.copy_(given)
+            inside.set()
+            second.join(0.3)  # would go on here without a lock
+            return self.work(self.columns, *self.spots)
+
+    recording, found = Recording(Slow), dict[str, float]()
+    for _ in range(WARM):
+        recording.sums(summed, (), table, torch.tensor([0, 0]))
+
+    def ask(name: str, rows: list[int]) -> None:
+        found[name] = float(recording.sums(summed, (), table, torch.tensor(rows))[0][0])
+
+    def later() -> None:
+        inside.wait(5)
+        ask("second", [8, 9])
+
+    second = threading.Thread(target=later)
+    second.start()
+    ask("first", [1, 2])
+    second.join()
+    assert found == {"first": 3.0, "second": 17.0}
 
 
 def test_memory_that_moved_is_recorded_anew() -> None:

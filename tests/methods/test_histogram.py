@@ -100,3 +100,12 @@ def test_bad_arguments_are_named():
     ):
         with pytest.raises(ArgumentError, match=message):
             make()
+
+
+def test_parts_that_mix_rows_are_refused_before_anything_is_spent():
+    ledger = Ledger()
+    with pytest.raises(ArgumentError, match="parts_of.*rows have a say in each other"):
+        NormHistogram(1.0).thresholds(
+            PrivateRows(table(40)), lambda x: [DensePart(x - x.mean(dim=0))], ["a"], SystemNoise(), ledger
+        )
+    assert len(ledger) == 0

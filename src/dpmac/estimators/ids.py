@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmac.checks import ArgumentError, PrivacyWarning
+from dpmac.estimators.warning import outside
 from dpmac.tables import Files
 from dpmac.tables.frames import cells, names_of
 from dpmac.tables.ids import differing
@@ -51,7 +52,7 @@ def warn_of_ids(table: Any) -> None:
                 f"protected row by row only. Give fit groups=table[{name!r}] (dpmac train: --groups), and it is for "
                 "one person with all their rows"
             )
-            warnings.warn(text, PrivacyWarning, stacklevel=7)
+            warnings.warn(text, PrivacyWarning, stacklevel=outside())
             return
 
 

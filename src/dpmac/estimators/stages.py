@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from dpmac.checks import PrivacyWarning
+from dpmac.estimators.warning import outside
 from dpmac.extensions.outputs import maker_of
 from dpmac.extensions.provenance import PUBLIC
 from dpmac.privacy import Ledger, Mechanism, Origin
@@ -50,7 +51,7 @@ def stage_before(
             f"other one, epsilon {round_up(before)}, are not in it; together that is epsilon {round_up(both)} at delta "
             f"{delta:g}. Give both the same ledger (ledger = dpmac.Ledger(); or its path), and the statement has it all"
         )
-        warnings.warn(text, PrivacyWarning, stacklevel=5)
+        warnings.warn(text, PrivacyWarning, stacklevel=outside())
     note = (
         f"how the rows were made: another private estimator gave them, by {len(lacking)} releases (epsilon "
         f"{round_up(before)} at delta {delta:g}) that this ledger does not hold; unless those were of other people, "

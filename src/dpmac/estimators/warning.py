@@ -9,6 +9,7 @@ Two tables whose rows can hardly be told apart (a handful of categories) count a
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
 import multiprocessing
 import warnings
@@ -45,6 +46,15 @@ class _Table:
 
 
 _remembered: list[_Table] = []  # the latest last
+_INSIDE = ("dpmac", "contextlib")
+
+
+def outside() -> int:
+    """The ``stacklevel`` of a warning that is to name the line which called this package; for its direct caller."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def forget() -> None:
@@ -103,7 +113,7 @@ def warn_of_scales(x: Tensor) -> None:
             "such rows could teach is clipped away. Scale by public constants, never by the rows' own statistics: give "
             "feature_range=(low, high), numbers or one per column, or a schema="
         )
-        warnings.warn(text, PrivacyWarning, stacklevel=5)
+        warnings.warn(text, PrivacyWarning, stacklevel=outside())
 
 
 def _warn_of_repeats(known: list[_Table]) -> None:
@@ -115,13 +125,13 @@ def _warn_of_repeats(known: list[_Table]) -> None:
             f"this process has fitted these rows before, or some of them: with this fit {fits} times. Each fit spends, "
             f"and what they spend adds up, while each statement tells of one only. {fix}"
         )
-        warnings.warn(text, PrivacyWarning, stacklevel=7)
+        warnings.warn(text, PrivacyWarning, stacklevel=outside())
     elif fits == 1 and _in_a_worker():
         text = (
             "this private fit runs in a worker process without a ledger: what other workers spend on the same rows is "
             f"not seen here, and it adds up. {fix} (with n_jobs=1: a ledger has one writer)"
         )
-        warnings.warn(text, PrivacyWarning, stacklevel=7)
+        warnings.warn(text, PrivacyWarning, stacklevel=outside())
 
 
 def _in_a_worker() -> bool:

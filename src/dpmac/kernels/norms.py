@@ -23,6 +23,8 @@ def norms_and_scales(rows: Tensor) -> tuple[Tensor, Tensor]:
     Double-precision rows are divided by their largest entry first; squares of single-precision numbers are safe in
     double precision.
     """
+    if not rows.dtype.is_floating_point:
+        rows = rows.double()
     if rows.dtype != torch.float64:
         norms: Tensor = torch.linalg.vector_norm(rows.float(), dim=-1, dtype=torch.float64)
         return norms, torch.ones_like(norms)

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from dpmac.checks import check_dimensions
 from dpmac.kernels.built import BuiltPart
-from dpmac.kernels.chunks import CHUNK
+from dpmac.kernels.chunks import CHUNK, SINGLE_MARGIN
 from dpmac.kernels.norms import largest_entries, single_norms, times
 from dpmac.kernels.outer import OuterPart
 
@@ -145,14 +145,21 @@ class PositionPart:
         return result
 
     def _before_the_sum(self) -> Tensor:
-        """What the shares measure, built as they will be summed, and what another build of them can be off by.
+        """What the shares measure, built as they will be summed, and what another way to measure them can add.
 
-        Two builds are off by gamma_P sum_p |left_p| |right_p|^T each, in every entry: in norm by 2 (P + 2) u times
-        sum_p ||left_p|| ||right_p||, u = 2^-24. Lengths are rounded up, and so is their sum, in double precision.
+        Two builds in single precision are off by gamma_P sum_p |left_p| |right_p|^T each, in every entry: in norm by
+        2 (P + 2) u times T = sum_p ||left_p|| ||right_p||, u = 2^-24, of which a measurement makes more by its own
+        margins. In double precision, in which a release measures these shares beside others that need it, :func:`_gram`
+        adds up to the root of what it adds to the square, and :func:`_built` less. Lengths are rounded up, and so is
+        their sum, in double precision.
         """
         pieces = [piece.norms() for piece in self._pieces(1)]
         terms = (single_norms(self.left) * single_norms(self.right)).sum(dim=1)
-        off = 2.0 * (self.left.shape[1] + 2) * SINGLE_ROUNDOFF * terms
+        positions, d_out, d_in = self.left.shape[1], *self.shape
+        single = 2.0 * (positions + 2) * SINGLE_ROUNDOFF
+        double = math.sqrt(_gram_rounding(positions, d_out + d_in))
+        margins = (1.0 + SINGLE_MARGIN) * (1.0 + (d_in + d_out + 8) * SINGLE_ROUNDOFF)
+        off = (single + double) * margins * terms
         measured = torch.cat(pieces) if pieces else terms
         if self.factors is None:
             return measured + off
@@ -211,10 +218,14 @@ def _gram(left: Tensor, right: Tensor) -> Tensor:
     """
     left, right, most = _unit(left, right)
     squared = ((left @ left.transpose(1, 2)) * (right @ right.transpose(1, 2))).sum(dim=(1, 2))
-    count = left.shape[2] + right.shape[2] + left.shape[1] ** 2 + 12
     terms = _terms(left, right)
-    rounding = 4 * count * UNIT_ROUNDOFF * terms.square()
+    rounding = _gram_rounding(left.shape[1], left.shape[2] + right.shape[2]) * terms.square()
     return _measured(torch.sqrt(torch.clamp(squared, min=0.0) + rounding), terms, most)
+
+
+def _gram_rounding(positions: int, width: int) -> float:
+    """What is added to a squared norm by Gram matrices, over the square of the sum of all terms' norms."""
+    return 4 * (width + positions**2 + 12) * UNIT_ROUNDOFF
 
 
 def _built(left: Tensor, right: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ the promise is in the graph, and its result is read before anything is charged.
 from __future__ import annotations
 
 import gc
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from dpmac.kernels.gathering import Columns
 
 Sums = tuple[list[Tensor], Tensor]  # the sum of every partition, and whether all rows keep the promise
 Work = Callable[..., Sums]  # of a table's columns, and of tensors that say which rows are at the spots
+_ONE = threading.RLock()  # a replay has one memory for its spots and sums: threads take turns
 WARM = 2  # calls before recording: kernels are compiled, and a query used once is never recorded
 
 
@@ -88,7 +90,14 @@ class Recording:
     _refused: bool = False
 
     def sums(self, work: Work, reads: Sequence[Tensor], columns: Columns, *spots: Tensor) -> Sums:
-        """``work(columns, *spots)``, by a replay once it has been recorded; the caller owns the returned memory."""
+        """``work(columns, *spots)``, by a replay once it has been recorded; the caller owns the returned memory.
+
+        One thread at a time: another's spots, copied in before this replay, would be summed twice.
+        """
+        with _ONE:
+            return self._sums(work, reads, columns, *spots)
+
+    def _sums(self, work: Work, reads: Sequence[Tensor], columns: Columns, *spots: Tensor) -> Sums:
         about = tuple(map(_memory, (*columns, *reads))), tuple(map(_form, spots))
         if about != self._of:
             self._of, self._seen, self._made = about, 0, None

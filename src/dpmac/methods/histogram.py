@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dpmac.checks import integer, number
 from dpmac.extensions.provenance import PUBLIC, Origin, check_origin
+from dpmac.extensions.row_independence import ROWS, check_row_independence
 from dpmac.kernels.dense import DensePart
 from dpmac.privacy import Ledger, Mechanism, Partition, PrivateRows, Query, release
 from dpmac.privacy.accounting import check_multiplier
@@ -68,6 +69,7 @@ class NormHistogram:
     ) -> Thresholds:
         """Release the histograms of the norms of ``parts_of(*rows)`` and read one threshold off each."""
         known = check_origin(ledger, parts_of=parts_of)
+        check_row_independence("parts_of", parts_of, rows.blank(ROWS), tokens=True)
         counts = release(
             rows.everything(),
             self.query(parts_of, names),

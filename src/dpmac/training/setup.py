@@ -89,6 +89,9 @@ def table_for(trainer: Trainer, x: Rows, y: Tensor | None) -> tuple[PrivateRows,
 def setup_for(trainer: Trainer, rows: PrivateRows, names: tuple[str, ...] | None, world: World) -> Setup:
     """The training of a copy of the trainer's network; its initial numbers are the leader's."""
     network = copy.deepcopy(trainer.network)
+    for layer in network.modules():
+        if isinstance(layer, nn.RNNBase):
+            layer.flatten_parameters()  # a copy's weights are apart, of which torch warns on a GPU
     world.spread([*network.parameters(), *network.buffers()])
     feature_map = None
     if trainer.feature_map is not None:
