@@ -25,6 +25,7 @@ from dpmac.nets.layers import LAYERS
 from dpmac.privacy import JointClip, Ledger, PerLayerClip, Plan, PrivateRows, gaussian_release
 from dpmac.randomness import SeededNoise
 from dpmac.training import Trainer
+from pictured import as_given, quickly
 from small_modules import Small, SmallRegression
 
 
@@ -138,11 +139,12 @@ def test_no_release_of_an_estimators_fit_feels_another_row_through_its_preparati
     wanted = {"epsilon": 1.0, "epochs": 2, "batch_size": rows, "bound": JointClip(0.05), "random_state": 0, **options}
     wanted |= {"target_range": (0.0, 1.0), "residuals": rows >= 1000, "classes": (0, 1), "feature_range": (-3, 3)}
     wanted["module"] = Small if is_classifier(kind()) else SmallRegression
+    wanted |= quickly(kind)
     model = kind(**{name: value for name, value in wanted.items() if name in kind().get_params()})
 
     def fit(values):
         targets = (values[1] > 0.5).astype(int) if is_classifier(model) else values[1]
-        return lambda *_: clone(model).set_params(ledger=Ledger()).fit(values[0], targets)
+        return lambda *_: clone(model).set_params(ledger=Ledger()).fit(as_given(model, values[0]), targets)
 
     tape = run(fit((x, y)), None, monkeypatch)
     other_x, other_y = x.copy(), y.copy()

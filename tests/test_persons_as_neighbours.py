@@ -15,6 +15,7 @@ from askers import IMAGES, SUPERVISED, UNSUPERVISED, convolutional, dense, label
 from dpmac.estimators import ESTIMATORS, DPMACAutoencoder
 from dpmac.privacy import JointClip, Ledger, PrivateRows, sampling
 from dpmac.randomness import SeededNoise
+from pictured import as_given, quickly
 from small_modules import Small, SmallRegression
 from test_neighbours import kinked, moved, run
 
@@ -119,11 +120,12 @@ def test_no_release_of_an_estimators_fit_feels_another_person_through_its_prepar
     wanted = {"epsilon": 3.0, "epochs": 2, "batch_size": people, "bound": JointClip(0.05), "random_state": 0, **options}
     wanted |= {"target_range": (0.0, 1.0), "classes": (0, 1), "feature_range": (-3, 3), "max_rows": 2}
     wanted["module"] = Small if is_classifier(kind()) else SmallRegression
+    wanted |= quickly(kind)
     model = kind(**{name: value for name, value in wanted.items() if name in kind().get_params()})
 
     def fit(x, y, ids):
         targets = (y > 0.5).astype(int) if is_classifier(model) else y
-        return lambda *_: clone(model).set_params(ledger=Ledger()).fit(x, targets, groups=ids)
+        return lambda *_: clone(model).set_params(ledger=Ledger()).fit(as_given(model, x), targets, groups=ids)
 
     tape = run(fit(x, y, ids), None, monkeypatch)
     keep = ids != 8

@@ -20,6 +20,7 @@ from dpmac.estimators.arguments import Arguments, TrainingArguments, estimator
 
 FIRST = {
     "DPMACClassifier": "hidden_layer_sizes",
+    "DPMACImageClassifier": "hidden_layer_sizes",
     "DPMACRegressor": "hidden_layer_sizes",
     "DPMACAutoencoder": "code_size",
     "DPMACPCA": "n_components",

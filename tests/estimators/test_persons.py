@@ -19,6 +19,7 @@ from dpmac.estimators import ESTIMATORS, base, ids
 from dpmac.privacy.statement import unit_in_words
 from dpmac.tables import Category, Number, Schema
 from dpmac.training.defaults import safe_delta, schedule_for
+from pictured import as_given, quickly
 from small_modules import Small, SmallRegression
 
 PEOPLE, EACH = 60, 5
@@ -43,7 +44,7 @@ TABLE["ill"] = np.where(Y > 0, "yes", "no")
 
 
 def quick(kind, **more):
-    wanted = {"module": Small if is_classifier(kind()) else SmallRegression, **QUICK, **more}
+    wanted = {"module": Small if is_classifier(kind()) else SmallRegression, **QUICK, **quickly(kind), **more}
     return kind(**{name: value for name, value in wanted.items() if name in kind().get_params()})
 
 
@@ -62,7 +63,7 @@ def _each_test_by_itself():
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_everything_follows_from_the_number_of_persons(kind):
     model = quick(kind)
-    model.fit(X, targets(model), groups=WHO)
+    model.fit(as_given(model, X), targets(model), groups=WHO)
     assert model.privacy_.delta == safe_delta(PEOPLE)
     assert model.privacy_.epsilon <= 2.0
     assert {entry.unit for entry in model.privacy_.ledger.entries} == {"person"}
@@ -190,12 +191,13 @@ def test_one_ledger_has_one_unit(kind):
     """A guarantee for single rows says little of a person who has many, so the two are not added up."""
     for first, second in ((WHO, None), (None, WHO), (pd.Series(WHO, name="patient"), WHO)):
         ledger, model = Ledger(), quick(kind)
-        model.set_params(ledger=ledger).fit(X, targets(model), groups=first)
+        rows = as_given(model, X)
+        model.set_params(ledger=ledger).fit(rows, targets(model), groups=first)
         spent = len(ledger)
         with pytest.raises(ArgumentError, match=r"ledger=.*whose unit of privacy is a (person|row)"):
-            clone(model).fit(X, targets(model), groups=second)
+            clone(model).fit(rows, targets(model), groups=second)
         assert len(ledger) == spent
-        clone(model).fit(X, targets(model), groups=first)
+        clone(model).fit(rows, targets(model), groups=first)
 
 
 def test_what_cannot_be_is_said_before_anything_is_spent():

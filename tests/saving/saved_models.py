@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Schema
+from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACImageClassifier, DPMACRegressor, Schema
 from dpmac.mac import AdamCoordinates
 from dpmac.nets.activations import TANH
 from dpmac.privacy import LeastEnergy, PerLayerClip
 from dpmac.tables import Category, Number
+from pictured import as_given, quickly
 
 ROWS = 40
 COLUMNS = {
@@ -74,6 +75,12 @@ def named(seed):
     return model, public
 
 
+def pictures(seed):
+    x = rows(seed)
+    make = DPMACImageClassifier(**quickly(DPMACImageClassifier), **PRIVATE)
+    return make.fit(as_given(make, x), STRINGS(x)), as_given(make, rows(seed + 1000))
+
+
 def numbers(x):
     return x @ [1.0, 2.0, 0.0, -1.0]
 
@@ -99,6 +106,7 @@ MAKERS = {
     "labels": on_arrays(
         DPMACClassifier, MANY, classes=("x", "y", "z"), class_weight=[{1: 2.0}, {0: 0.5}, {}], **GRADIENT
     ),
+    "pictures": pictures,
     "named columns": named,
     "table": on_tables(DPMACClassifier, schema=DIED, **PRIVATE),
     "table, schema as a dictionary": on_tables(DPMACClassifier, schema=DIED.to_dict(), **GRADIENT),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import dpmac
 from dpmac import ArgumentError, DPMACClassifier, DPMACModuleClassifier, DPMACModuleRegressor, Ledger
 from dpmac.estimators import ESTIMATORS
 from dpmac.nets.activations import TANH, Activation
+from dpmac.nets.feature_maps import FeatureMap
 from dpmac.privacy import JointClip
 from dpmac.saving import open_folder
 from dpmac.saving.states import KEPT
@@ -30,6 +32,8 @@ def params_of(model):
     def comparable(value):
         if isinstance(value, np.ndarray):
             return value.dtype, value.shape, value.tobytes()
+        if isinstance(value, FeatureMap):
+            return type(value), value.arguments()
         return (type(value), [*map(comparable, value)]) if isinstance(value, list | tuple) else (type(value), value)
 
     return {name: comparable(value) for name, value in model.get_params().items()}
@@ -87,14 +91,18 @@ print(sorted(set(sys.modules) & {"torch._dynamo", "torch._inductor", "sympy", "f
 
 def test_another_process_that_only_imports_dpmac_gives_the_same_bits(tmp_path):
     """Nor does it import a compiler, which takes as long as all the rest: not to load, to answer or to fit."""
-    asked = [made(name) for name in ("strings", "objects", "labels", "table", "number", "closed form", "components")]
+    asked = [
+        made(name)
+        for name in ("strings", "objects", "labels", "pictures", "table", "number", "closed form", "components")
+    ]
     by_code = {DPMACModuleClassifier, DPMACModuleRegressor}  # need the module's code: test_saved_modules.py
     assert {type(model) for model, _ in asked} == set(ESTIMATORS) - by_code
     for place, (model, _) in enumerate(asked):
         model.save(tmp_path / str(place))
     as_json = [x if isinstance(x, dict) else x.tolist() for _, x in asked]
     (tmp_path / "rows.json").write_text(json.dumps(as_json))
-    paths = f"import sys; sys.path.append({str(next(p for p in sys.path if p.endswith('saving')))!r})"
+    here = Path(__file__).parent
+    paths = f"import sys; sys.path.extend({[str(here), str(here.parent)]!r})"
     code = f"import torch; torch.set_num_threads(1)\n{paths}\n{ELSEWHERE}"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, stdout=subprocess.PIPE, text=True)
     assert done.stdout == "[]\n"

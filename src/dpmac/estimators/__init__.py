@@ -5,6 +5,7 @@ from dpmac.estimators.autoencoder import DPMACAutoencoder
 from dpmac.estimators.base import PrivateEstimator
 from dpmac.estimators.classifier import DPMACClassifier
 from dpmac.estimators.guarantee import Privacy
+from dpmac.estimators.images import DPMACImageClassifier
 from dpmac.estimators.machine import Machine
 from dpmac.estimators.module_classifier import DPMACModuleClassifier
 from dpmac.estimators.module_regressor import DPMACModuleRegressor
@@ -14,7 +15,7 @@ from dpmac.estimators.rows import OnRows
 
 ESTIMATORS: tuple[type[OnRows], ...] = (
     *(DPMACClassifier, DPMACRegressor, DPMACAutoencoder, DPMACPCA),
-    *(DPMACModuleClassifier, DPMACModuleRegressor),
+    *(DPMACModuleClassifier, DPMACModuleRegressor, DPMACImageClassifier),
 )
 """Every estimator, for the contract tests. A new one is a file and a line here."""
 
@@ -23,6 +24,7 @@ __all__ = [
     "ESTIMATORS",
     "DPMACAutoencoder",
     "DPMACClassifier",
+    "DPMACImageClassifier",
     "DPMACModuleClassifier",
     "DPMACModuleRegressor",
     "DPMACRegressor",

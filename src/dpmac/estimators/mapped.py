@@ -97,10 +97,13 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
             if defaults.whitening is None:
                 return whole
             options = WhiteningOptions(power=defaults.whitening)
-        chain = whitened(whole, prior, options)
+        return self._agreed(whitened(whole, prior, options))
+
+    def _agreed(self, chain: Chain) -> Chain:
+        """The whitening in every process as the leader's, to the last bit."""
         last = chain.feature_maps[-1]
         assert isinstance(last, Whitening)
-        self._world.spread([last.centre, last.matrix])  # the leader's, to the last bit
+        self._world.spread([last.centre, last.matrix])
         return chain
 
     def _bins_of(self, defaults: Defaults) -> int:

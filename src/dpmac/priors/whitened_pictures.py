@@ -39,16 +39,17 @@ def picture_features(
         raise ArgumentError("kind", kind, f"choose one of {', '.join(KINDS)}")
     if channels not in SIDES:
         raise ArgumentError("channels", channels, "give 1 for grey pictures or 3 for colours")
-    inner = _maps(kind, height, width, channels, white)
+    inner = maps_of(kind, height, width, channels, white)
     side = SIDES[channels]
     prior = PicturePrior(side, side, channels, style, WHITE, seed)
     options = WhiteningOptions(power=0.5, length=LENGTH, directions=directions, rows=drawings)
-    last = whitened(_maps(kind, side, side, channels, WHITE), prior, options).feature_maps[-1]
+    last = whitened(maps_of(kind, side, side, channels, WHITE), prior, options).feature_maps[-1]
     assert isinstance(last, FeatureMap)
     return Chain((inner, last))
 
 
-def _maps(kind: Kind, height: int, width: int, channels: int, white: float) -> FeatureMap:
+def maps_of(kind: Kind, height: int, width: int, channels: int, white: float) -> FeatureMap:
+    """The feature maps as they are before they are whitened."""
     found: list[FeatureMap] = []
     if kind != "encoder":
         found.append(Scattering(height, width, channels, white))

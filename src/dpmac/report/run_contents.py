@@ -13,6 +13,7 @@ from dpmac.training.run import Record
 
 KINDS = {
     "DPMACClassifier": "classifier",
+    "DPMACImageClassifier": "classifier of pictures",
     "DPMACRegressor": "regression model",
     "DPMACAutoencoder": "autoencoder",
     "DPMACPCA": "principal component analysis",

@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 
 from dpmac.checks import ArgumentError
 from dpmac.estimators import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Privacy, PrivateEstimator
+from dpmac.estimators import DPMACImageClassifier as ImageClassifier
 from dpmac.estimators import DPMACModuleClassifier as ModuleClassifier
 from dpmac.estimators import DPMACModuleRegressor as ModuleRegressor
 from dpmac.estimators.labelled import Labelled
@@ -29,6 +30,7 @@ from dpmac.nets import Activation, Network
 from dpmac.nets.feature_maps import FeatureMap, save_feature_map
 from dpmac.privacy import Ledger, Mechanism, Origin, Plan
 from dpmac.saving import module_model
+from dpmac.saving.agreement import code_agrees, labels_agree, pictures_agree, range_agrees
 from dpmac.saving.arguments import arguments_from
 from dpmac.saving.closed_form import load_closed_form, moved, moved_pca, save_closed_form
 from dpmac.saving.manifest import reading
@@ -47,24 +49,6 @@ class Kept:
 
     attributes: tuple[str, ...]
     agrees: Callable[[Any], bool]
-
-
-def _labels_agree(model: Any) -> bool:
-    units: tuple[int, ...] = model.network_.output_shape
-    several = model._indicator
-    known = model.loss in ("softmax", "sigmoid") and (several is None or several.kind in "biuf")
-    return known and model.classes_.shape == units
-
-
-def _range_agrees(model: Any) -> bool:
-    low, high = model.target_range_
-    return bool(low < high) and model.network_.output_shape == (1,) and isinstance(model.residual_std_, float | None)
-
-
-def _code_agrees(model: Any) -> bool:
-    if model.autoencoder_ is None:
-        return bool(model.code_size_ in model.network_.sizes)
-    return bool(model.code_size_ == len(model.autoencoder_.pca.components))
 
 
 def _width_agrees(model: Any) -> bool:
@@ -87,13 +71,14 @@ def _width_agrees(model: Any) -> bool:
 
 
 KEPT: dict[type[OnRows], Kept] = {
-    DPMACClassifier: Kept(("classes_", "_indicator", "calibration_"), _labels_agree),
-    DPMACRegressor: Kept(("target_range_", "residual_std_"), _range_agrees),
-    DPMACAutoencoder: Kept(("code_size_", "method_"), _code_agrees),
+    DPMACClassifier: Kept(("classes_", "_indicator", "calibration_"), labels_agree),
+    DPMACRegressor: Kept(("target_range_", "residual_std_"), range_agrees),
+    DPMACAutoencoder: Kept(("code_size_", "method_"), code_agrees),
     DPMACPCA: Kept(
         ("n_components_", "explained_variance_", "explained_variance_ratio_"),
         lambda m: m.n_components_ == len(m.pca_.components),
     ),
+    ImageClassifier: Kept(("classes_", "_indicator", "calibration_", "image_shape_"), pictures_agree),
     ModuleClassifier: Kept(("classes_", "_indicator", "calibration_", "inputs_"), module_model.labels_agree),
     ModuleRegressor: Kept(("target_range_", "residual_std_", "inputs_"), module_model.range_agrees),
 }

@@ -1,0 +1,160 @@
+"""The classifier of pictures: public features that saw drawings only, and a private linear layer behind them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from dpmac.checks import ArgumentError, integer
+from dpmac.estimators.arguments import estimator
+from dpmac.estimators.budget import alone_with_ledger
+from dpmac.estimators.classifier import DPMACClassifier
+from dpmac.estimators.given import Given
+from dpmac.nets.feature_maps import FeatureMap
+from dpmac.pictures.arrays import MOST, WHITE, Array, Size, array_of, rows_of
+from dpmac.pictures.folders import is_path, read_flat, read_folder
+from dpmac.pictures.resizing import SIDES
+from dpmac.planning.plan import Plan
+from dpmac.priors import PicturePrior, Prior, WhiteningOptions, picture_features, whitened
+from dpmac.priors.whitened_pictures import maps_of
+from dpmac.training.defaults import Defaults, Schedule
+from dpmac.training.pictures import DIRECTIONS, LENGTH, picture_defaults, picture_schedule
+
+FEWEST = 2
+
+
+class OfPictures:
+    """What is known of pictures after a fit."""
+
+    image_shape_: Size
+
+
+@estimator
+class DPMACImageClassifier(OfPictures, DPMACClassifier):
+    """A differentially private classifier of pictures: of arrays (n, height, width) or (n, height, width, channels).
+
+    Pictures are bytes from 0 to 255 or floating-point numbers from 0 to 1, with 1 channel or 3, all of one size from 4
+    pixels a side on; or they lie in a folder with one folder of PNG or JPEG files for each class. They pass public
+    feature maps (wavelet scattering, and an encoder that saw only drawings), whitened by drawn pictures
+    (:func:`dpmac.priors.picture_features`), once a fit, and a linear layer behind these is trained privately. No
+    picture of anybody has shaped the features, and the statement names what has. After ``fit`` the model is (epsilon,
+    delta)-differentially private for one picture, there or blank; with ``groups`` for one person with all theirs.
+
+    Parameters
+    ----------
+    features : "both" feature maps, "scattering" or the "encoder" alone.
+    directions : how many whitened directions are kept; None keeps 1,000.
+    others : those of :class:`DPMACClassifier`, but ``schema`` and ``feature_range``, which pictures have no use for.
+        ``feature_map`` takes the place of the public features: rows are then a picture's pixels from 0 to 255, flat,
+        as an array (height, width, channels) has them. ``prior="auto"`` whitens it by drawn pictures of that size.
+        ``hidden_layer_sizes="auto"`` is a linear model.
+
+    Attributes
+    ----------
+    image_shape_ (height, width, channels), and those of :class:`DPMACClassifier`.
+    """
+
+    features: Literal["both", "scattering", "encoder"] = "both"
+    directions: int | None = None
+
+    @alone_with_ledger
+    def fit(
+        self, X: Any, y: Any = None, public_validation: tuple[Any, Any] | None = None, groups: Any = None
+    ) -> DPMACImageClassifier:
+        """Train on pictures ``X`` and labels ``y``; a folder has both, ``fit("images/")``.
+
+        ``groups`` says whose each picture is; ``public_validation`` is as of :class:`DPMACClassifier`. Everything is
+        checked before any privacy is spent.
+        """
+        self._check_arguments()
+        if is_path(X):
+            if y is not None:
+                raise ArgumentError("y", type(y).__name__, "the folders' names are the labels: leave y out")
+            X, y = read_folder(X)
+        elif y is None:
+            raise ArgumentError("y", None, "give a label for each picture")
+        pictures, self.image_shape_ = array_of(X)
+        super().fit(self._rows(pictures), y, public_validation, groups)
+        return self
+
+    def _check_arguments(self) -> None:
+        """Raise for arguments that pictures have no use for, before anything is read."""
+        for name in ("schema", "feature_range"):
+            if getattr(self, name) is not None:
+                raise ArgumentError(name, getattr(self, name), "it is for tables: pictures have none, leave it out")
+        if self.directions is not None:
+            integer("directions", self.directions, "give how many directions to keep, or None", low=FEWEST)
+        if self.features not in ("both", "scattering", "encoder"):
+            raise ArgumentError("features", self.features, "choose 'both', 'scattering' or 'encoder'")
+
+    def _rows(self, pictures: Array) -> Array:
+        """Flat rows; pictures for a feature map of the user's own keep their size."""
+        if self.feature_map is not None:
+            return rows_of(pictures, None)
+        return rows_of(pictures)
+
+    def _raw(self, X: Any) -> Tensor:
+        check_is_fitted(self, "image_shape_")
+        if is_path(X):
+            X = read_flat(X, channels=self.image_shape_[2])
+        pictures, shape = array_of(X)
+        if shape != self.image_shape_:
+            fix = f"the model was fitted on {_sized(self.image_shape_)}: give such"
+            raise ArgumentError("X", _sized(shape), fix)
+        return torch.from_numpy(np.require(self._rows(pictures), requirements=["C", "W"]))
+
+    # --- what a picture passes ----------------------------------------------------------------------------------------
+
+    @property
+    def _size(self) -> Size:
+        """A row's height, width and channels."""
+        height, width, channels = self.image_shape_
+        if self.feature_map is not None:
+            return height, width, channels
+        return min(height, MOST), min(width, MOST), channels
+
+    def _feature_map(self, width: int, bins: int | None = None) -> FeatureMap:
+        found = super()._feature_map(width, bins)
+        if found is None:
+            return maps_of(self.features, *self._size, WHITE)
+        return found
+
+    def _map_of(self, given: Given, defaults: Defaults) -> FeatureMap:  # noqa: ARG002
+        inner, prior = self._feature_map(given.x.shape[1]), self._prior()
+        if prior is None:
+            return inner
+        directions = self.directions or DIRECTIONS
+        if self.feature_map is None and self.prior == "auto":
+            return self._agreed(picture_features(*self._size, self.features, white=WHITE, directions=directions))
+        options = WhiteningOptions(power=0.5, length=LENGTH, directions=directions)
+        return self._agreed(whitened(inner, prior, options))
+
+    def _prior(self) -> Prior | None:
+        """ "auto" draws pictures."""
+        if self.prior == "auto":
+            return PicturePrior(*self._drawn_size())
+        return super()._prior()
+
+    def _drawn_size(self) -> Size:
+        height, width, channels = self._size
+        if self.feature_map is not None:
+            return height, width, channels
+        side = SIDES[channels]
+        return side, side, channels
+
+    # --- how it is trained --------------------------------------------------------------------------------------------
+
+    def _schedule(self, n: int) -> Schedule:
+        return picture_schedule(n, self.epsilon)
+
+    def _defaults(self, own: Plan) -> Defaults:
+        return picture_defaults(own, self._hidden())
+
+
+def _sized(shape: Size) -> str:
+    height, width, channels = shape
+    return f"pictures of {height} x {width} pixels with {channels} channels".replace("1 channels", "1 channel")
