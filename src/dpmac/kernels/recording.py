@@ -12,7 +12,7 @@ broken, a replay computes the recorded shares from old numbers. They are still o
 guarantee stands and only the result is wrong.
 
 There is nothing random in a graph: spots are drawn before it and noise after it, afresh for every release. The check of
-the promise is in the graph, and its result is read before anything is charged.
+the promise is in the graph, and its result is read before anything is recorded in the ledger.
 """
 
 from __future__ import annotations
