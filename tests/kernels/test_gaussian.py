@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy import special, stats
 
+from dpmac.kernels.gaps import RARE
 from dpmac.kernels.gaussian import box_muller, gaussians, places, uniforms
 from dpmac.kernels.streams import CHUNK, AESStream
 
@@ -98,6 +99,13 @@ def test_places_stand_by_the_words_that_they_drew(rate):
     more = dict(zip(tied, uniforms(len(tied), stream).tolist(), strict=True))
     wanted = [i for i in range(count) if words[i] + Fraction(more.get(i, 0)) < scaled]
     assert places(count, rate, AESStream(iter([key]))).tolist() == wanted
+
+
+@pytest.mark.parametrize("rate", [RARE, math.nextafter(RARE, 1.0), 0.1, 1 / 3, math.nextafter(1.0, 0.0)])
+def test_the_digits_that_places_compare_make_every_rate_from_one_in_32_on_exact(rate):
+    """A uniform whole number of 69 digits is below rate * 2**69 with probability ``rate`` exactly if that is whole."""
+    assert (Fraction(rate) * 2**69).denominator == 1
+    assert Fraction(rate * 2.0**16 - math.floor(rate * 2.0**16)) == Fraction(rate) * 2**16 % 1  # as places computes it
 
 
 @pytest.mark.usefixtures("repeatable_noise")

@@ -1,6 +1,6 @@
 """Kernels: the code that does the arithmetic of a release and of its account.
 
-The privacy core (:mod:`dpmac.privacy`) decides what is released and what is charged. It is short because it relies on
+The privacy core (:mod:`dpmac.privacy`) decides what is released and what is recorded. It is short because it relies on
 five properties of the code here, which must be trusted as much as the core itself. Each file states at its top which of
 them it must have, and why it has them. Tests check them: K1 and K2 against shares that are built one by one, K3 by an
 extreme change to one row, K4 against exact probabilities, K5 against dp-accounting and exact curves.

@@ -1,12 +1,12 @@
 """How many spots a sample gets: a public number, or a noisy count of its rows, whichever is less work.
 
-K3: the number of spots and the shape of a block follow from public numbers, or from a count that is paid for.
+K3: the number of spots and the shape of a block follow from public numbers, or from a noisy count in the account.
 
 The numbers computed for a row may depend on how many rows are computed at once (the rounding of kernels depends on the
 shape), so the number of spots must not reveal how many rows were drawn. A public number has to be large: 1,236 spots
 for 1,000 expected rows out of 60,000 (1,000 steps, delta 1e-5). The alternative is to count the drawn rows and to add
 Gaussian noise and a margin that the noise exceeds with half of the chance that the ledger records. The noisy count is
-then *one more coordinate of the release*: it is never shown to anybody, but it is paid for as if it were. If the sums
+then *one more coordinate of the release*: it is never shown to anybody, but the account covers it. If the sums
 have noise multiplier sigma_s and the count has multiplier sigma_c, one row changes both by at most 1, and jointly they
 are one Gaussian mechanism of multiplier sigma if
 

@@ -5,14 +5,14 @@ replay does not overwrite the sums, :meth:`Recording.sums` hands out copies of t
 
 On a GPU, a step of a typical network is a hundred small kernels, and launching them from Python takes ten times as long
 as running them. A graph launches them all at once. It does exactly what was recorded, on the same memory: the rows in
-their table (their spots are copied in before every replay) and the current weights. So we record only
-queries that declare what they ``read`` (:class:`~dpmac.privacy.query.Query`); the author thereby promises that every
-call does the same. If something that is read has moved to other memory, the query is recorded again. If the promise is
-broken, a replay computes the recorded shares from old numbers. They are still one row's each and still measured, so the
-guarantee stands and only the result is wrong.
+their table (their spots are copied in before every replay) and the current weights. So we record only queries that
+declare what they ``read`` (:class:`~dpmac.privacy.query.Query`); the author thereby promises that every call does the
+same. If something that is read has moved to other memory, the query is recorded again. If the promise is broken, a
+replay computes the recorded shares from old numbers. They are still one row's each and still measured, so the guarantee
+stands and only the result is wrong.
 
 There is nothing random in a graph: spots are drawn before it and noise after it, afresh for every release. The check of
-the promise is in the graph, and its result is read before anything is charged.
+the promise is in the graph, and its result is read before anything is recorded in the ledger.
 """
 
 from __future__ import annotations

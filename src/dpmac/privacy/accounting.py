@@ -35,7 +35,7 @@ class Mechanism:
     ``noise_multiplier`` is the standard deviation of the noise divided by the sensitivity; 0 means no privacy.
     ``sample_rate`` 1 means that all rows were used (the plain Gaussian mechanism). ``overflow`` is an upper bound on
     the probability that a sample is full (:class:`dpmac.privacy.sampling.PoissonSampler`). A row then shares the
-    capacity with others, and the release has sensitivity 2; :func:`with_overflow` says how this is charged.
+    capacity with others, and the release has sensitivity 2; :func:`with_overflow` says what this costs.
     """
 
     noise_multiplier: float

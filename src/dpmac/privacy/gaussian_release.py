@@ -7,7 +7,7 @@ one Poisson-sampled Gaussian mechanism with the q and sigma of the one entry tha
 takes the overflow from delta. Neighbouring tables have the same places and differ in one, which holds a row in one of
 them and is blank in the other (or a person with all their rows: :mod:`dpmac.extensions.persons`). This holds for a
 query that treats every row by itself and has a bound that every possible row keeps; docs/guarantee.md ("What a query
-and its caller owe") has the full list. The bound is checked here, on every row, before anything is charged or released.
+and its caller owe") has the full list. The bound is checked here, on every row, before anything is recorded.
 
 Floating point. Bounds leave a margin for the rounding of a block's sum (``parts.SLACK``, in single precision
 ``chunks.SINGLE_MARGIN``). The sums of blocks, and of several processes, are added exactly, and the noise is exact
@@ -56,7 +56,7 @@ DECLARED = {kind: [field.name for field in fields(kind) if field.init] for kind 
 
 
 class BrokenPromiseError(RuntimeError):
-    """A row's parts exceed the promised bound: a bug in the bound, which must not occur. Nothing is charged, and no
+    """A row's parts exceed the promised bound: a bug in the bound, which must not occur. Nothing is recorded, and no
     number is released; but the error itself shows that some row broke the bound."""
 
 
@@ -75,10 +75,10 @@ def release(
     """Answer ``query``: the noisy sum of each partition, under its name, divided by a public constant.
 
     Every coordinate gets independent Gaussian noise of standard deviation ``noise_multiplier * partition.scale``, made
-    slightly wider to pay for the grid and for counting the sample (:mod:`dpmac.kernels.padding`; half of 1 % if the
+    slightly wider for the sake of the grid and of counting the sample (:mod:`dpmac.kernels.padding`; half of 1 % if the
     sample is counted). Symmetric partitions are then averaged with their transpose. The entry is in the ledger (and on
     disk, if the ledger has a file) before any noise on the sums is drawn: an error before that point releases and
-    charges nothing, an error after it is charged all the same. An empty batch gives pure noise. ``micro_batch`` is the
+    spends nothing, an error after it has spent all the same. An empty batch gives pure noise. ``micro_batch`` is the
     maximal number of rows in a block, rounded up to a multiple of 32, and never more than ``padding.MAX_BLOCK`` (the
     rounding argument of ``parts.SLACK`` needs this). The query always gets full blocks (see :meth:`Batch.spend`), with
     zeros where there is no row. The answer, noise included, is rounded to ``dtype``.
@@ -151,7 +151,7 @@ class ReleaseRequest:
         """Step 1: the sums over this process's rows, and whether they are whole numbers of grid steps.
 
         The sums of several blocks are: each block's sums are rounded, then added exactly. The sums of a single block
-        are left unrounded until the noise is added. Every block's sums have memory of their own, also in a replay
+        are left unrounded until the noise is added. Every block's sums have memory of their own, even in a replay
         (:meth:`Recording.sums` copies them). Spends the batch. Raises :class:`BrokenPromiseError` after the last block
         if any row exceeds its bound.
         """

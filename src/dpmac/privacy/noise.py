@@ -19,9 +19,9 @@ coordinates. The standard deviation in units of the scales, 2**bits g, must be t
 
 Double-precision arithmetic: multiplying a block's sum by the number of steps in one scale is one more rounding, at most
 u m in length for each of two neighbouring tables. ``parts.SLACK`` covers it: it is one of the two in the m + 2 there.
-Rounding to a whole number is exact. The grid is coarse enough that
-the largest possible sum is below 2**51 steps, and with its roundings below 2**52: no addition of sums rounds. Adding
-noise n gives the double nearest to k + n, a function of k + n; so are unit, divisor and averaging with the transpose.
+Rounding to a whole number is exact. The grid is coarse enough that the largest possible sum is below 2**51 steps, and
+with its roundings below 2**52: no addition of sums rounds. Adding noise n gives the double nearest to k + n, a function
+of k + n; so are unit, divisor and averaging with the transpose.
 """
 
 from __future__ import annotations

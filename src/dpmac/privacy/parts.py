@@ -57,7 +57,6 @@ class Part(Protocol):
     def total(self, spots_per_place: int = 1, /) -> Tensor:
         """The sum of the shares: float64, or float32 if its products were added in single precision only.
 
-
         Only ``release`` calls this. A person's ``spots_per_place`` neighbouring rows are always in the same product.
         """
 

@@ -27,8 +27,8 @@ class PrivateRows:
     ``max_rows``. Then n is the number of persons (:mod:`dpmac.extensions.persons`), and the number of rows is private.
 
     Instead of columns, give one :class:`~dpmac.extensions.stores.Store` for rows that are not in memory. With a
-    ``world`` of several processes, the rows are this process's part of the table, and n counts the places of all
-    processes; all rows of a person must be in one part (:mod:`dpmac.extensions.processes`).
+    ``world`` of several processes, the rows are this process's shard of the table, and n counts the places of all
+    processes; all rows of a person must be in one shard (:mod:`dpmac.extensions.processes`).
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PrivateRows:
 
     @property
     def world(self) -> World:
-        """The processes that hold parts of this table."""
+        """The processes that hold shards of this table."""
         from dpmac.extensions.world import SINGLE_PROCESS
 
         return self._given or SINGLE_PROCESS

@@ -64,8 +64,8 @@ class PoissonSampler:
     def draw(self, first: int = 0, count: int | None = None) -> Tensor:
         """The sorted places of a fresh Poisson sample: all, or ``count`` from ``first`` on, relative to ``first``.
 
-        Such a part is drawn independently of all other parts, as places are. Only a seeded source draws all places and
-        keeps the part, so that several processes draw the same sample as one.
+        Such a shard is drawn independently of all others, as places are. Only a seeded source draws all places and
+        keeps the shard, so that several processes draw the same sample as one.
         """
         if count is None:
             count = self.n - first
@@ -170,7 +170,7 @@ class Batch:
         self.origin = origin  # the releases that the feature map was computed from
         self.sample_rate, self.overflow = sample_rate, overflow
         self.seeded = seeded  # amplification by sampling needs a sample that nobody can reproduce
-        self.world = world  # the processes that hold parts of the table; None for one
+        self.world = world  # the processes that hold shards of the table; None for one
         self.rank = 0 if world is None else world.rank  # this process's number among them
         self._shards = shards or (len(rows),)  # number of places in each process
         self.spots_per_place, self.unit = rows.spots_per_place, rows.unit
@@ -211,11 +211,11 @@ class Batch:
     def spend(self, padding: Padding, micro_batch: int | None, source: NoiseSource) -> Iterator[tuple[Columns, Tensor]]:
         """The sample, once: blocks of row numbers at random spots, each with the columns that they index.
 
-        The number of blocks and their shape follow from public numbers, or from a noisy count that is paid for
+        The number of blocks and their shape follow from public numbers, or from a noisy count in the account
         (``padding``); spots without a row hold -1. Matrix kernels may round a row differently at another spot or in
         another shape, so neither may depend on other rows. A row's spot does not: the spots of m drawn places are drawn
-        from all spots without replacement, and the spots of any m - 1 of them have exactly the distribution that they
-        would have without the last one. So a row that appears or disappears leaves all others in place. A sample larger
+        from all spots without replacement. Ignore any one of them: the spots of the other m - 1 are distributed exactly
+        as if only those had been drawn. So a row that appears or disappears leaves all others in place. A sample larger
         than its capacity is cut to it at random (with probability at most ``overflow``). Then a row that appears may
         take the spot of another one, which is dropped, and the sum changes by the shares of two rows instead of one. In
         :meth:`PrivateRows.everything` each place has the spot of its own number. In a table of persons the same holds
