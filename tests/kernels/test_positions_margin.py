@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -113,3 +114,9 @@ def test_every_row_over_positions_keeps_its_own_factor_in_slices_of_any_size(mon
     for memory in (1, 8 * 4 * 3 * 2, 1 << 26):  # one row, two, all
         monkeypatch.setattr(positions, "MEMORY", memory)
         assert torch.allclose(part.total(), expected, atol=1e-12)
+
+
+def test_more_is_built_at_a_time_on_a_gpu():
+    assert positions._memory(torch.ones(1)) == positions.MEMORY
+    assert positions._memory(SimpleNamespace(is_cuda=True)) == positions.GPU_MEMORY
+    assert positions.MEMORY < positions.GPU_MEMORY
