@@ -64,6 +64,16 @@ def test_it_is_whitened_and_the_statement_names_the_words(comments, fitted):
     assert isinstance(few.feature_map_, TableEncoder)
 
 
+def test_the_statement_names_this_file_though_the_same_list_was_read_from_another(tmp_path):
+    made, named = made_comments().vectors, {}
+    for name in ("first.txt", "second.txt"):
+        (tmp_path / name).write_text(made)
+        named[name] = Schema({"comment": Text(tmp_path / name)})  # both stay alive
+    for name, schema in named.items():
+        (said,) = TableEncoder(schema).notes()
+        assert f"the word vectors {name!r} (sha256 " in said
+
+
 def test_a_saved_model_needs_no_file_of_vectors(comments, fitted, tmp_path, monkeypatch):
     _, _, test = comments
     fitted.save(tmp_path / "model")

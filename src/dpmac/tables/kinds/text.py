@@ -126,7 +126,8 @@ class Text(ColumnKind):
         return Pooling(self._list, self.features)
 
     def word_vectors(self) -> WordVectors:
-        return self._list
+        """Its words, under the name of this column's file: the process may have the same list from another one."""
+        return self._list.renamed(Path(self.vectors).name or self._list.name)
 
     def portable(self) -> Text:
         """The same without the folder that its file lies in."""

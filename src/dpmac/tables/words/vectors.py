@@ -7,6 +7,7 @@ is taken, a model's folder can hold its words in little space, and a digest of t
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
@@ -62,6 +63,12 @@ class WordVectors:
     @property
     def dimensions(self) -> int:
         return int(self.grid.shape[1])
+
+    def renamed(self, name: str) -> WordVectors:
+        """The same list under another name; nothing is copied but the reference to its numbers."""
+        other = copy.copy(self)
+        other.name = name
+        return other
 
     @cached_property
     def places(self) -> dict[str, int]:
