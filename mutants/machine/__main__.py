@@ -40,11 +40,12 @@ def main() -> int:
         return 0
     verdicts = Verdicts(given.out / "verdicts.jsonl")
     coverage = Coverage.load(given.out / mapping.MAP)
+    earlier = unchanged_since(given.asked) if given.asked else (lambda _: False)
     if given.command == "run":
         if not given.no_map:
             coverage = mapping.update(given.out, given.jobs)
-        run([mutation for all_of in made.values() for mutation in all_of], coverage, verdicts, given, console)
-    earlier = unchanged_since(given.asked) if given.asked else (lambda _: False)
+        new = [mutation for all_of in made.values() for mutation in all_of if not earlier(mutation)]
+        run(new, coverage, verdicts, given, console)
     scores = {
         file: score(((mutation, verdicts.of(mutation, coverage.of(mutation))) for mutation in all_of), earlier)
         for file, all_of in made.items()
@@ -68,7 +69,7 @@ def _arguments() -> argparse.Namespace:
     add("--seconds", type=float, default=15.0, help="how long the tests of one mutant may take together (15)")
     add("--no-map", action="store_true", help="use the map as it is, though tests have changed")
     add("--out", type=Path, default=ROOT / "runs" / "mutate", help="where the map and the verdicts are kept")
-    add("--asked", metavar="COMMIT", help="all were asked there: of functions unchanged since, mutants count as such")
+    add("--asked", metavar="COMMIT", help="all were asked there: mutants of functions unchanged since are not asked anew")
     add("--markdown", type=Path, metavar="FILE", help="write the documentation's page, too")
     return parser.parse_args()
 

@@ -30,6 +30,7 @@ have made or could make are in [another table](mutants.md).)
 
     make mutate                                             # all of them; a stopped run can be continued
     python -m mutants.machine run --files extensions/ledger_file.py  # one file, or a group: --files ledger
+    python -m mutants.machine run --asked COMMIT            # only functions that changed since all were asked there
     python -m mutants.machine show --files ledger           # what survived, with the line that changes
 
 The score is killed / (killed + not noticed). This page was written by
