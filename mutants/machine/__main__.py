@@ -69,7 +69,7 @@ def _arguments() -> argparse.Namespace:
     add("--seconds", type=float, default=15.0, help="how long the tests of one mutant may take together (15)")
     add("--no-map", action="store_true", help="use the map as it is, though tests have changed")
     add("--out", type=Path, default=ROOT / "runs" / "mutate", help="where the map and the verdicts are kept")
-    add("--asked", metavar="COMMIT", help="all were asked there: mutants of functions unchanged since are not asked anew")
+    add("--asked", metavar="COMMIT", help="all were asked there: functions unchanged since are not asked about again")
     add("--markdown", type=Path, metavar="FILE", help="write the documentation's page, too")
     return parser.parse_args()
 
