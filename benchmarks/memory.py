@@ -77,7 +77,7 @@ def stepper(contender: str, sizes: tuple[int, ...], rows: Tensor, labels: Tensor
     if contender == "Opacus, hooks":
         return opacus(module, g, x, y, "hooks")
     if contender == "Opacus, ghost clipping":
-        ghost = opacus_ghost(module, g, x, y, True)
+        ghost = opacus_ghost(module, g, len(x), lambda: (x, y), True)
         assert ghost is not None, "softmax has one loss an example"
         return ghost
     return plain(module, g, x, y)

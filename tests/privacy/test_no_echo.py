@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from doorway import go
+from dpmac.kernels.mixture import MANY
 from dpmac.privacy import Partition
 from dpmac.randomness import SeededNoise, SystemNoise
 
@@ -32,11 +33,15 @@ def assert_no_echo(draws):
     assert loudest_echo(draws.square()) < allowed
 
 
+@pytest.mark.parametrize("releases", [2, 4])
 @pytest.mark.parametrize("source", SOURCES, ids=repr)
-def test_a_release_has_no_echo(source):
-    """Of two layers and of two releases, one behind the other."""
-    partitions = [Partition("a", (COUNT // 4,), 1.0), Partition("b", (COUNT // 8, 2), 1.0)]
-    noisy = [part.flatten() for _ in range(2) for part in go(partitions, source=source)]
+def test_a_release_has_no_echo(source, releases):
+    """Of two layers and of several releases, one behind the other: large ones, whose noise the system's source draws by
+    a table, and small ones, whose noise it transforms."""
+    each = COUNT // releases
+    assert (each >= MANY) == (releases == 2)
+    partitions = [Partition("a", (each // 2,), 1.0), Partition("b", (each // 4, 2), 1.0)]
+    noisy = [part.flatten() for _ in range(releases) for part in go(partitions, source=source)]
     assert_no_echo(torch.cat(noisy))
 
 
