@@ -41,7 +41,9 @@ that test). In no case was the bug itself in the code:
 - a mean divided by the private number of rows that are there (tests of neighbours looked at sums, before the division);
 - a promise broken in any block but the last, and a promise that only a replayed CUDA graph breaks;
 - a ledger that was cut, where no rollback guard lies beside it;
-- a delta shown too small, and progress that shows the epsilon of the step before.
+- a delta shown too small, and progress that shows the epsilon of the step before;
+- two coordinates with the same noise, in releases small enough that their noise is still transformed, after large ones
+  had begun to draw it by a table.
 
 Other mutants were caught by chance, or by tests of something else, and now have a test of their own: one sample used
 again in every step; equal Gaussians in a pair (they lie thousands of places apart); a row counted twice in layers so
