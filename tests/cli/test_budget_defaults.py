@@ -85,6 +85,14 @@ def test_the_table_shows_every_setting_whatever_fields_the_rule_has(monkeypatch)
     assert json.loads(budget("--n", "300", "--json"))["defaults"]["layer_widths"] == [5, 7]
 
 
+def test_the_table_speaks_of_whitening_and_of_units_beside_a_linear_model():
+    many = budget("--n", "60000", "--epsilon", "4")
+    assert "beside a linear model" in many
+    assert "by drawn rows, power 0.25" in many
+    for words in ("wide", "penalty", "None"):  # names of fields
+        assert words not in many
+
+
 def test_a_one_off_release_is_counted_beside():
     alone, beside = (json.loads(budget("--n", "300", "--json", *more)) for more in ((), ("--also-gaussian", "8")))
     assert beside["noise_multiplier"] > alone["noise_multiplier"]

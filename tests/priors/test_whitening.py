@@ -85,6 +85,15 @@ def test_a_row_is_mapped_by_itself():
     assert torch.equal(chain(rows)[kept], chain(changed)[kept])
 
 
+def test_drawn_rows_without_finite_features_are_left_out():
+    rows = torch.rand(5_000, 2, generator=torch.Generator().manual_seed(0))
+    spoiled = rows.repeat_interleave(2, dim=0)
+    spoiled[1::2] = torch.nan
+    maps = [whitened(Affine(), PublicRows(given, "rows")).feature_maps[1] for given in (rows, spoiled)]
+    torch.testing.assert_close(maps[0].matrix, maps[1].matrix, rtol=1e-6, atol=1e-6)
+    assert "5,000 rows" in maps[1].notes()[0]
+
+
 def test_bad_arguments_are_named():
     prior = RangePrior(0.0, 1.0, 2)
     for bad in ({"power": -1.0}, {"floor": 0.0}, {"length": 0.0}, {"rows": 1}, {"directions": 0}):

@@ -93,12 +93,16 @@ for path in sys.argv[1:]:
     assert about == json.load(open(f"{path}.json"))
     with np.load(f"{path}.npz") as kept:
         rows, wanted = kept["rows"], [kept[f"out{k}"] for k in range(len(about["outputs"]))]
+        close = float(kept["close"])
     for n in (len(rows), 1, 0):
         found = module(torch.from_numpy(rows[:n]))
         found = found if isinstance(found, tuple) else (found,)
         for one, two in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(one.numpy(), two[:n], rtol=0, atol=1e-12)
+            np.testing.assert_allclose(one.numpy(), two[:n], rtol=0, atol=close)
 """
+
+
+IN_SINGLE_PRECISION = {"pictures"}  # whose features are; everything else is in double
 
 
 @pytest.mark.long
@@ -108,7 +112,8 @@ def test_torch_programs_give_the_same_numbers_without_dpmac(tmp_path):
         model, x = made(name)
         path = export_torch(model, tmp_path / f"{name}.pt2")
         wanted = {f"out{k}": value for k, value in enumerate(expected(model, x))}
-        np.savez(f"{path}.npz", rows=raw(model, x).numpy(), **wanted)
+        close = 1e-6 if name in IN_SINGLE_PRECISION else 1e-12
+        np.savez(f"{path}.npz", rows=raw(model, x).numpy(), close=close, **wanted)
         paths.append(str(path))
     subprocess.run([sys.executable, "-W", "ignore", "-c", ELSEWHERE, *paths], check=True, cwd=tmp_path)
 

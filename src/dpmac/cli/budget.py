@@ -201,7 +201,7 @@ def _show(answer: dict[str, Any], preview: DefaultsPreview | None) -> None:
     ]
     if preview is not None:
         rows.append(("batch size, expected", f"{answer['batch_size']:,.0f}"))
-        rows += [(name.replace("_", " "), _text(value)) for name, value in answer["defaults"].items()]
+        rows += _settings(answer["defaults"])
         rows.append(("after training", _after(preview)))
     for name, value in rows:
         table.add_row(name, value)
@@ -214,10 +214,29 @@ def _after(preview: DefaultsPreview) -> str:
     return f"{preview.after.label}, {preview.share:.0%} of the budget"
 
 
+def _settings(defaults: dict[str, Any]) -> list[tuple[str, str]]:
+    """The rule's answer for people: what it leaves out is not shown, but for units and whitening."""
+    shown = {name.replace("_", " "): _text(value) for name, value in defaults.items()}
+    if defaults.get("hidden") == ():
+        shown["hidden"] = "none: a linear model"
+    elif defaults.get("wide"):
+        shown["hidden"] += ", beside a linear model"
+    if defaults.get("bins") is not None:
+        shown["bins"] = f"{defaults['bins']} pieces of a number's range"
+    if defaults.get("whitening") is None:
+        shown["whitening"] = "none"
+    else:
+        shown["whitening"] = f"by drawn rows, power {shown['whitening']}"
+    shown.pop("wide", None)
+    if not defaults.get("penalty"):
+        shown.pop("penalty", None)
+    return list(shown.items())
+
+
 def _text(value: Any) -> str:
-    """Any setting for people: no units is a linear model."""
+    """Any setting for people."""
     if isinstance(value, tuple | list):
-        return ", ".join(map(_text, value)) or "none: a linear model"
+        return ", ".join(map(_text, value))
     if isinstance(value, float):
         return f"{value:g}"
     return str(value)

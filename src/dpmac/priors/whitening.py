@@ -96,29 +96,42 @@ def _whitening(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions)
         matrix = matrix @ vectors.T
     else:
         matrix = matrix[:, : options.directions]
-    scale = options.length / torch.linalg.vector_norm(features @ matrix.to(features.dtype), dim=1).mean().double()
+    scale = options.length / _mean_length(features, matrix.to(features.dtype))
     said = f"{len(features):,} rows {prior.described()}"
     return Whitening(_rounded(centre), _rounded(matrix * scale), said)
 
 
+def _mean_length(features: Tensor, matrix: Tensor) -> Tensor:
+    """The mean length of whitened rows, block by block: all of them would take as much memory as the features."""
+    lengths = [torch.linalg.vector_norm(block @ matrix, dim=1) for block in torch.split(features, _BLOCK)]
+    return torch.cat(lengths).mean().double()
+
+
 def _features(feature_map: FeatureMap, rows: Tensor, directions: int | None) -> Tensor:
     """The features of drawn rows, flat; a row whose features are not finite is left out. Many features of which few
-    directions are kept are in single precision."""
-    blocks: list[Tensor] = []
+    directions are kept are in single precision. They are written into one tensor: blocks put together at the end would
+    take twice the memory."""
+    found, kept, seen = torch.empty(0), 0, 0
     with shown("mapping drawn rows") as tell:
         for block in torch.split(rows, _BLOCK):
-            found = feature_map(block).flatten(1).double()
-            if worth_it(found.shape[1], directions):
-                found = found.float()
-            blocks.append(found)
-            tell(sum(map(len, blocks)), len(rows))
-    found = torch.cat(blocks)
-    finite = torch.isfinite(found).all(dim=1)
-    if not bool(finite.all()):
-        found = found[finite]
-    if len(found) < 2:
-        raise ArgumentError("prior", f"{len(found)} rows with finite features", "whitening needs at least 2")
-    return found
+            mapped = feature_map(block).flatten(1)
+            if seen == 0:
+                found = _empty(len(rows), mapped.shape[1], directions)
+            mapped = mapped.to(found.dtype)
+            mapped = mapped[torch.isfinite(mapped).all(dim=1)]
+            found[kept : kept + len(mapped)] = mapped
+            kept, seen = kept + len(mapped), seen + len(block)
+            tell(seen, len(rows))
+    if kept < 2:
+        raise ArgumentError("prior", f"{kept} rows with finite features", "whitening needs at least 2")
+    return found[:kept]
+
+
+def _empty(rows: int, width: int, directions: int | None) -> Tensor:
+    """Where features are written to."""
+    if worth_it(width, directions):
+        return torch.empty(rows, width, dtype=torch.float32)
+    return torch.empty(rows, width, dtype=torch.float64)
 
 
 def _rounded(numbers: Tensor) -> Tensor:
