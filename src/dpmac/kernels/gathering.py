@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 Columns = tuple[Tensor, ...]  # the columns of one table: entry i of each belongs to row i
 
@@ -29,9 +30,16 @@ def gathered(columns: Columns, row_at: Tensor) -> tuple[Columns, Tensor]:
     def gather(column: Tensor) -> Tensor:
         if len(column) == 0:  # every place of the table is blank
             return column.new_zeros(len(chosen), *column.shape[1:])
+        if column.is_cpu:
+            return _chosen(column, chosen).index_fill_(0, holes, 0)
         rows = column.index_select(0, chosen)
-        if rows.is_cpu:
-            return rows.index_fill_(0, holes, 0)
         return rows.masked_fill_(empty.reshape(-1, *[1] * (rows.dim() - 1)), 0)
 
     return tuple(map(gather, columns)), weights.flatten()
+
+
+def _chosen(column: Tensor, chosen: Tensor) -> Tensor:
+    """The chosen rows of a column on a CPU. ``embedding`` copies them by several threads, ``index_select`` by one."""
+    if column.dim() == 2 and column.is_floating_point():
+        return F.embedding(chosen, column)
+    return column.index_select(0, chosen)
