@@ -50,8 +50,8 @@ NOT_HERE = ("kernels/chacha_triton.py", "kernels/recording.py")
 
 
 def listed() -> list[str]:
-    """The files in the table of docs/guarantee.md, but for those that a processor cannot run."""
-    page = (ROOT / "docs" / "guarantee.md").read_text(encoding="utf-8")
+    """The files in the table of docs/trust.md, but for those that a processor cannot run."""
+    page = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
     section = page.split("## Read these files to trust it")[1].split("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")]
     found = [file for row in rows for file in re.findall(r"`([a-z_/]+\.py)`", row)]

@@ -1,4 +1,4 @@
-"""The guarantee's list of files to read: all that count, no other, and as long as it says."""
+"""docs/trust.md: the list of files to read: all that count, no other, and as long as it says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ELSEWHERE = {"randomness/seeded.py"}  # named below the tables: a seeded run is 
 
 
 def listed() -> list[tuple[list[str], int]]:
-    page = (ROOT / "docs" / "guarantee.md").read_text()
+    page = (ROOT / "docs" / "trust.md").read_text()
     section = page.split("## Read these files to trust it")[1].split("\n## ")[0]
     rows = [line.split("|")[2:4] for line in section.splitlines() if line.startswith("| ") and "`" in line]
     return [(re.findall(r"`([a-z_/]+\.py)`", files), int(lines)) for files, lines in rows]

@@ -35,7 +35,7 @@ LONG = {
     "tutorials/table.md",
 }
 RESULTS = {f"results/{name}.md" for name in ("tables", "text", "speed", "scale", "audit", "mutants")}
-NOT_RUN = {"guarantee.md", "method.md", *RESULTS, "api.md", "faq.md"}  # no code
+NOT_RUN = {"guarantee.md", "proof.md", "kernels.md", "trust.md", "method.md", *RESULTS, "api.md", "faq.md"}  # no code
 OTHERS_WARN = pytest.mark.filterwarnings("ignore")
 
 

@@ -21,7 +21,7 @@ def rounding_of(chunk, group):
 
 
 def test_what_is_set_aside_for_single_precision_covers_the_worst_rounding_of_any_chunk():
-    """And no more than docs/guarantee.md says: 0.9 % of the bound at most. It is taken from what a row may say."""
+    """And no more than docs/kernels.md says: 0.9 % of the bound at most. It is taken from what a row may say."""
     assert group_of(CHUNK) == GROUP
     for chunk in range(1, CHUNK + 1):
         assert rounding_of(chunk, group_of(chunk)) <= Fraction(SINGLE_MARGIN)

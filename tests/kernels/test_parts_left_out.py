@@ -58,7 +58,7 @@ def test_double_precision_leaves_nothing_out_that_it_holds(length):
 
 
 def test_single_precision_leaves_out_vectors_longer_than_the_guarantee_says():
-    """docs/guarantee.md: a row with a vector longer than 1e15 contributes nothing."""
+    """docs/kernels.md: a row with a vector longer than 1e15 contributes nothing."""
     for length, counts in ((0.9e15, True), (1.1e15, False), (1.9e15, False)):
         long, short = torch.tensor([[length]]), torch.tensor([[1e-5]])
         for part in (OuterPart(long, short), OuterPart(short, long)):

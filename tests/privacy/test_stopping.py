@@ -1,4 +1,4 @@
-"""Why a figure is for what was planned: stopping by what was released beats the epsilon so far (docs/guarantee.md)."""
+"""Why a figure is for what was planned: stopping by what was released beats the epsilon so far (docs/proof.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.stats import norm
 from dpmac.privacy import Mechanism, epsilon_of
 
 RELEASES, SIGMA, DELTA, ABOVE = 14, 1.0, 1e-3, 0.3
-PAGE = Path(__file__).parents[2] / "docs" / "guarantee.md"
+PAGE = Path(__file__).parents[2] / "docs" / "proof.md"
 
 
 def realised(epsilons: list[float], above: float) -> float:

@@ -5,7 +5,7 @@ user's own loss, Z-step, feature map or bound is checked here, when it is used. 
 same rows with a few of them changed, moderately and extremely, and no other row's numbers may change beyond rounding.
 The rows are random numbers of several magnitudes, so the check reveals nothing about anybody and spends nothing. It
 detects a batch mean, a maximum or a running sum, which change all rows; it may miss what happens only for special rows,
-and what changes a row by less than ROUNDING of itself (docs/guarantee.md says what that would mean).
+and what changes a row by less than ROUNDING of itself (docs/proof.md says what that would mean).
 """
 
 from __future__ import annotations

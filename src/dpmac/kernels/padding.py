@@ -12,7 +12,7 @@ are one Gaussian mechanism of multiplier sigma if
 
     1 / sigma_s**2 + 1 / sigma_c**2 <= 1 / sigma**2
 
-With sigma_c = COUNT_NOISE_RATIO sigma, the noise on the sums is wider by half of 1 %. docs/guarantee.md has the proof.
+With sigma_c = COUNT_NOISE_RATIO sigma, the noise on the sums is wider by half of 1 %. docs/kernels.md has the proof.
 In short: given the noisy count, the number of spots is as good as public, and the sums of two neighbours differ by one
 row's share.
 

@@ -2,7 +2,7 @@
 
 Read :mod:`~dpmac.privacy.reference` first, then follow a row through the files: ``private_rows``, ``sampling``,
 ``query``, ``parts``, ``gaussian_release``, ``noise``, ``entry``, ``ledger``, ``accounting`` and ``statement``.
-docs/guarantee.md walks through them.
+docs/proof.md walks through them.
 """
 
 from dpmac.kernels.built import BuiltPart

@@ -130,7 +130,7 @@ def with_overflow(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[l
 
     Which *other* places a step draws has the same distribution for two neighbouring tables. For either of them, some
     step's sample is full with probability at most P, the sum of all ``overflow``; outside of this event all steps are
-    the mechanisms without overflow. Hence delta(epsilon) is at most theirs plus P (docs/guarantee.md has the proof). If
+    the mechanisms without overflow. Hence delta(epsilon) is at most theirs plus P (docs/kernels.md has the proof). If
     P would exceed a tenth of delta, there is a second bound: each such release has at worst sensitivity 2.
     """
     chance = math.fsum(m.count * m.overflow for m in mechanisms) * (1.0 + 1e-12)

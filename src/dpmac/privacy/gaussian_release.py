@@ -6,7 +6,7 @@ Guarantee: except with the probability that the entry records as ``overflow``, w
 one Poisson-sampled Gaussian mechanism with the q and sigma of the one entry that is appended to the ledger; the account
 takes the overflow from delta. Neighbouring tables have the same places and differ in one, which holds a row in one of
 them and is blank in the other (or a person with all their rows: :mod:`dpmac.extensions.persons`). This holds for a
-query that treats every row by itself and has a bound that every possible row keeps; docs/guarantee.md ("What a query
+query that treats every row by itself and has a bound that every possible row keeps; docs/proof.md ("What a query
 and its caller owe") has the full list. The bound is checked here, on every row, before anything is recorded.
 
 Floating point. Bounds leave a margin for the rounding of a block's sum (``parts.SLACK``, in single precision

@@ -20,7 +20,7 @@ Answer = Mapping[str, Tensor]
 class Query:
     """``parts(*columns)`` maps a block of rows to their bounded parts, one for each partition, row by row.
 
-    What its author owes is listed in docs/guarantee.md ("What a query and its caller owe"). Above all, row i of each
+    What its author owes is listed in docs/proof.md ("What a query and its caller owe"). Above all, row i of each
     part depends on row i and public numbers only, and every possible row keeps the bound that the partitions' scales
     state (:mod:`dpmac.bounds.clipping`). Contract tests check both for the package's queries, and a release checks the
     second on every row. ``label``, a public text, names the release in the ledger and in the statement. All code that

@@ -38,7 +38,7 @@ that was released.
 4. *Sampling.* Each row is in the sample with probability q, independently of the others: this is a Poisson-sampled
    Gaussian mechanism, as ``Entry(sample_rate=q, noise_multiplier=sigma)`` records. (The caller must give this q.)
 5. *Composition.* Whatever was released before, a release is dominated by the pair of (1 - q) N(0, sigma^2) +
-   q N(1, sigma^2) and N(0, sigma^2), and for exchanged tables by the exchanged pair (docs/guarantee.md, "The account").
+   q N(1, sigma^2) and N(0, sigma^2), and for exchanged tables by the exchanged pair (docs/proof.md, "The account").
    A plan fixes all pairs beforehand. So their composition, which the accountant computes from the ledger, dominates the
    run, however the queries depend on earlier answers (Zhu, Dong and Wang, 2022, on adaptive composition).
 
