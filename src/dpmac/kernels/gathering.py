@@ -40,6 +40,6 @@ def gathered(columns: Columns, row_at: Tensor) -> tuple[Columns, Tensor]:
 
 def _chosen(column: Tensor, chosen: Tensor) -> Tensor:
     """The chosen rows of a column on a CPU. ``embedding`` copies them by several threads, ``index_select`` by one."""
-    if column.dim() == 2 and column.is_floating_point():
+    if column.dim() == 2:
         return F.embedding(chosen, column)
     return column.index_select(0, chosen)
