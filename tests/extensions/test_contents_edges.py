@@ -81,6 +81,24 @@ def test_installed_modules_are_not_looked_into_but_the_users_own_are(monkeypatch
     assert origin_of([module_named("theirs", monkeypatch, kept=RELEASED)]) == RELEASED.origin
 
 
+@pytest.mark.parametrize(("folder", "own"), [("site-packages", False), ("dist-packages", False), ("project", True)])
+def test_packages_that_another_environment_lends_are_installed_and_other_folders_of_the_path_are_not(
+    folder, own, monkeypatch, tmp_path
+):
+    """PYTHONPATH or a .pth file: torch's own classes were searched for networks, and a fit was refused."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / folder)])
+    kept = module_named("theirs", monkeypatch, kept=RELEASED)
+    kept.__file__ = str(tmp_path / folder / "theirs" / "__init__.py")
+    for cached in (contents._installed, contents._is_own):
+        cached.cache_clear()
+    try:
+        assert bool(origin_of([kept])) == own
+    finally:
+        monkeypatch.undo()
+        for cached in (contents._installed, contents._is_own):
+            cached.cache_clear()
+
+
 SOURCES = {
     "within a function within": "def function(x):\n    def inner():\n        from theirs import network\n"
     "        return network\n    return inner()(x)",

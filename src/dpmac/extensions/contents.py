@@ -6,10 +6,11 @@ way: functions (by the variables that their code names, not all variables of the
 objects, and weak references. An object of C code that does not take part in garbage collection cannot be inspected
 (:func:`is_opaque`).
 
-*The user's own code* is everything that was not installed: neither part of Python's library, nor in site-packages, nor
-dpmac itself. For that code, class attributes, module-level variables that a function names, and all variables of a
-module that an object has as an attribute count as held. Installed code is assumed to hold nothing of the user's, except
-in the attributes of its objects.
+*The user's own code* is everything that was not installed: neither part of Python's library, nor in a folder of
+installed packages (site-packages, of this environment or of another on the path), nor dpmac itself. For that code,
+class attributes, module-level variables that a function names, and all variables of a module that an object has as an
+attribute count as held. Installed code is assumed to hold nothing of the user's, except in the attributes of its
+objects.
 """
 
 from __future__ import annotations
@@ -203,8 +204,11 @@ def _is_own(module: str) -> bool:
 
 @cache
 def _installed() -> tuple[str, ...]:
+    """Folders of Python's library and of installed packages; also of those that another environment lends to this one
+    (by PYTHONPATH or a .pth file), which are told by their names."""
     kinds = ("stdlib", "platstdlib", "purelib", "platlib")
-    return (*(sysconfig.get_path(kind) for kind in kinds), *site.getsitepackages(), site.getusersitepackages())
+    lent = (place for place in sys.path if Path(place).name in ("site-packages", "dist-packages"))
+    return (*(sysconfig.get_path(kind) for kind in kinds), *site.getsitepackages(), site.getusersitepackages(), *lent)
 
 
 # --- arrays and weak references ---------------------------------------------------------------------------------------
