@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dpmac.checks import ArgumentError
+
 PRIVATE = (
     "these scores are plain sums over rows. If the rows are private, they are outside the guarantee: show them to no "
     "one who may not see the rows. They are kept nowhere; --public says that the rows are public, and keeps them."
@@ -16,16 +18,19 @@ PRIVATE = (
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
-    file: Annotated[Path, typer.Argument(help="Rows that were not trained on, with the target.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="Rows not trained on, with the target; or pictures.", metavar="FILE")],
     public: Annotated[
         bool, typer.Option("--public", help="The rows are public: keep the scores in RUN/evaluation.json.")
     ] = False,
+    resize: Annotated[bool, typer.Option("--resize", help="Bring pictures to the size that the model takes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Score a model on rows that it was not trained on.
 
     Of a classifier accuracy, log-loss, AUROC and calibration; of a regressor the root of the mean squared error, the
     mean absolute error and R2; of an autoencoder how badly rows come back.
+
+    Of a classifier of pictures FILE is a folder with one folder of files for each class, as for [bold]train[/bold].
 
     A score is a number about the rows. With [bold]--public[/bold] it is kept beside the model and goes into its report.
 
@@ -34,14 +39,13 @@ def evaluate(
       dpmac evaluate runs/first test-patients.csv --json
 
       dpmac evaluate runs/first test-patients.csv --public
-    """
-    from dpmac.cli.scores import evaluation_of, keep, schema_of
-    from dpmac.saving import load
-    from dpmac.tables.files import read_table
 
-    estimator = load(run)
-    schema = schema_of(estimator, run)
-    found = evaluation_of(estimator, schema, read_table(file, schema), file.name, public=public)
+      dpmac evaluate runs/pictures test-images --json
+    """
+    from dpmac.cli.scores import keep
+    from dpmac.saving import load
+
+    found = _evaluation(load(run), run, file, public=public, resize=resize)
     if public:
         keep(run, found)
     else:
@@ -50,6 +54,20 @@ def evaluate(
         typer.echo(json.dumps(found, allow_nan=False))
         return
     _show(run, found, public)
+
+
+def _evaluation(estimator: Any, run: Path, file: Path, *, public: bool, resize: bool) -> dict[str, Any]:
+    from dpmac.cli.pictures import judged, takes_pictures
+    from dpmac.cli.scores import evaluation_of, evaluation_of_pictures, schema_of
+    from dpmac.tables.files import read_table
+
+    if takes_pictures(estimator):
+        p, codes = judged(estimator, file, resize=resize)
+        return evaluation_of_pictures(estimator, p, codes, file.name, public=public)
+    if resize:
+        raise ArgumentError("--resize", True, "it is for pictures, and this model takes tables: leave it out")
+    schema = schema_of(estimator, run)
+    return evaluation_of(estimator, schema, read_table(file, schema), file.name, public=public)
 
 
 def _show(run: Path, found: dict[str, Any], public: bool) -> None:

@@ -16,7 +16,7 @@ from dpmac.estimators.classifier import DPMACClassifier
 from dpmac.estimators.given import Given
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.pictures.arrays import MOST, WHITE, Array, Size, array_of, rows_of
-from dpmac.pictures.folders import is_path, read_flat, read_folder
+from dpmac.pictures.folders import check_wanted, is_path, read_flat, read_folder
 from dpmac.pictures.resizing import SIDES
 from dpmac.planning.plan import Plan
 from dpmac.priors import PicturePrior, Prior, WhiteningOptions, picture_features, whitened
@@ -48,6 +48,8 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
     ----------
     features : "both" feature maps, "scattering" or the "encoder" alone.
     directions : how many whitened directions are kept; None keeps 1,000.
+    size, channels : what pictures in files are brought to when they are read, by ``fit`` and by ``predict``: (height,
+        width), and 1 (grey) or 3 (colour). None takes them as they are: all alike.
     others : those of :class:`DPMACClassifier`, but ``schema`` and ``feature_range``, which pictures have no use for.
         ``feature_map`` takes the place of the public features: rows are then a picture's pixels from 0 to 255, flat,
         as an array (height, width, channels) has them. ``prior="auto"`` whitens it by drawn pictures of that size.
@@ -60,6 +62,8 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
 
     features: Literal["both", "scattering", "encoder"] = "both"
     directions: int | None = None
+    size: tuple[int, int] | None = None
+    channels: int | None = None
 
     @alone_with_ledger
     def fit(
@@ -74,7 +78,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         if is_path(X):
             if y is not None:
                 raise ArgumentError("y", type(y).__name__, "the folders' names are the labels: leave y out")
-            X, y = read_folder(X)
+            X, y = read_folder(X, self.size, self.channels)
         elif y is None:
             raise ArgumentError("y", None, "give a label for each picture")
         pictures, self.image_shape_ = array_of(X)
@@ -90,6 +94,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
             integer("directions", self.directions, "give how many directions to keep, or None", low=FEWEST)
         if self.features not in ("both", "scattering", "encoder"):
             raise ArgumentError("features", self.features, "choose 'both', 'scattering' or 'encoder'")
+        check_wanted(self.size, self.channels)
 
     def _rows(self, pictures: Array) -> Array:
         """Flat rows; pictures for a feature map of the user's own keep their size."""
@@ -100,7 +105,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
     def _raw(self, X: Any) -> Tensor:
         check_is_fitted(self, "image_shape_")
         if is_path(X):
-            X = read_flat(X, channels=self.image_shape_[2])
+            X = read_flat(X, self.size, self.image_shape_[2])
         pictures, shape = array_of(X)
         if shape != self.image_shape_:
             fix = f"the model was fitted on {_sized(self.image_shape_)}: give such"
