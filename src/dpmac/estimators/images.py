@@ -25,6 +25,7 @@ from dpmac.training.defaults import Defaults, Schedule
 from dpmac.training.pictures import DIRECTIONS, LENGTH, picture_defaults, picture_schedule
 
 FEWEST = 2
+PRIORS = ("an encoder of pictures", "the rows whose moments whiten")  # how notes of public features begin
 
 
 class OfPictures:
@@ -150,6 +151,18 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
             return height, width, channels
         side = SIDES[channels]
         return side, side, channels
+
+    # --- what is said of it -------------------------------------------------------------------------------------------
+
+    def takes(self) -> str:
+        """What a fitted model takes, in words."""
+        check_is_fitted(self, "image_shape_")
+        return _sized(self.image_shape_)
+
+    def known_beforehand(self) -> tuple[str, ...]:
+        """The lines of a fitted model's statement that name what has shaped its features: no private picture has."""
+        check_is_fitted(self, "privacy_")
+        return tuple(note for note in self.privacy_.notes if note.startswith(PRIORS))
 
     # --- how it is trained --------------------------------------------------------------------------------------------
 
