@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.classifier import DPMACClassifier
 from dpmac.estimators.given import Given
 from dpmac.nets.feature_maps import FeatureMap
+from dpmac.nets.folding import folded
 from dpmac.pictures.arrays import MOST, WHITE, Array, Size, array_of, rows_of
 from dpmac.pictures.folders import check_wanted, is_path, read_flat, read_folder
 from dpmac.pictures.resizing import SIDES
@@ -58,7 +60,8 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
 
     Attributes
     ----------
-    image_shape_ (height, width, channels), and those of :class:`DPMACClassifier`.
+    image_shape_ (height, width, channels), and those of :class:`DPMACClassifier`. Once trained, the whitening is folded
+    into the first layer of ``network_`` where that is smaller: its inputs are then the features themselves.
     """
 
     features: Literal["both", "scattering", "encoder"] = "both"
@@ -84,7 +87,15 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
             raise ArgumentError("y", None, "give a label for each picture")
         pictures, self.image_shape_ = array_of(X)
         super().fit(self._rows(pictures), y, public_validation, groups)
+        self._fold()
         return self
+
+    def _fold(self) -> None:
+        """Keep the model without the whitening, which holds a hundred times as many numbers, where that can be."""
+        found = folded(self.network_, self.feature_map_)
+        if found is not None:
+            self.network_, self.feature_map_ = found
+            self.run_ = replace(self.run_, model=self.network_, feature_map=self.feature_map_)
 
     def _check_arguments(self) -> None:
         """Raise for arguments that pictures have no use for, before anything is read."""
