@@ -43,6 +43,8 @@ def write_album(folder, count=20):
         write_pictures(folder / "test-images" / kind, drawn(kind, 10, 2))
     write_pictures(folder / "new-images", drawn("strokes", 3, 3))
     write_pictures(folder / "new-images" / "more", drawn("textures", 2, 3))
+    rows = [(f"images/{kind}/{number:03}.png", kind) for kind in KINDS for number in range(count)]
+    (folder / "pictures.csv").write_text("\n".join(map(",".join, [("path", "kind"), *rows])) + "\n")
     return folder
 
 

@@ -15,6 +15,7 @@ from cli.albums import KINDS, DrawingServer, drawn, write_album, write_pictures
 from cli.commands import lines_of, wait_for
 from dpmac.pictures import read_folder
 from dpmac.privacy import Ledger
+from dpmac.tables.files import csv_text
 
 WORDS = ["--epsilon", "4", "--delta", "1e-5", "--epochs", "30", "--batch-size", "40", "--out", "run", "--seed", "1"]
 TRAIN = ["train", "images", *WORDS]
@@ -75,7 +76,7 @@ def test_a_model_of_one_size_takes_others_if_it_is_told_to(album, run):
     assert run("evaluate", "run", "test-images", "--resize").code == 0
     (album / "test-images" / "strokes").rename(album / "test-images" / "eels")
     assert (
-        "test-images/eels': this folder is of none of the classes strokes, text"
+        "it has pictures of 'eels', which is none of the classes strokes, text"
         in run("evaluate", "run", "test-images").err
     )
     assert "leave it out" in run("predict", "run", "new-images", "--id", "name").err
@@ -101,7 +102,7 @@ SPOILT = {
         ["x.png", "repair or remove it"],
     ),
     "an empty class": (lambda a: (a / "images" / "eels").mkdir(), [], ["eels", "no picture in this folder"]),
-    "one class": (lambda a: shutil.rmtree(a / "images" / "strokes"), [], ["1 folders", "one for each class"]),
+    "one class": (lambda a: shutil.rmtree(a / "images" / "strokes"), [], ["1 classes", "in a folder each"]),
     "a file beside": (lambda a: spoil(a / "images" / "x.png"), [], ["x.png", "beside the folders"]),
     "an empty folder": (lambda a: shutil.rmtree(a / "images") or (a / "images").mkdir(), [], ["it is empty"]),
     "public ones of another size": (
@@ -153,6 +154,85 @@ def test_tables_and_pictures_are_told_apart(album, new_hospital, run):
     assert "--size='28': it is for pictures" in both.err
     (album / "images" / "rows.parquet").touch()
     assert "--schema=None: a table needs one" in run(*TRAIN).err
+
+
+def table_of(folder, root, name="pictures.csv", **more):
+    """A CSV file beside ``folder`` that names the pictures in it."""
+    files = sorted((folder / root).rglob("*.png"))
+    columns = {"path": [str(file.relative_to(folder)) for file in files], "kind": [file.parent.name for file in files]}
+    (folder / name).write_text(csv_text(columns | {key: make(len(files)) for key, make in more.items()}))
+
+
+NAMED = ["train", "deep/pictures.csv", "--images", "path", "--target", "kind", *WORDS]
+
+
+def test_a_table_of_paths_gives_what_the_folder_gives(album, run):
+    assert run(*TRAIN, "--quiet").code == 0
+    (album / "run").rename(album / "whole")
+    (album / "deep").mkdir()  # paths are relative to the table, not to where one stands
+    for name in ("images", "test-images"):
+        (album / name).rename(album / "deep" / name)
+    table_of(album / "deep", "images")
+    table_of(album / "deep", "test-images", "test.csv")
+    done = run(*NAMED, "--public-test", "deep/test.csv")
+    assert done.code == 0, done.err
+    kept = json.loads((album / "run" / "evaluation.json").read_text())
+    assert run("predict", "run", "deep/test.csv", "--id", "kind", "--out", "p.csv").code == 0
+    with (album / "p.csv").open(newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    assert rows[0]["file"] == "test-images/strokes/000.png"
+    assert [row["kind"] for row in rows] == ["strokes"] * 10 + ["textures"] * 10
+    one, other = dpmac.load("run"), dpmac.load("whole")
+    assert one.table_columns_ == ("path", "kind")
+    p = one.predict_proba("deep/test.csv")
+    assert np.array_equal(p, other.predict_proba(read_folder("deep/test-images")[0]))
+    assert [float(row["p_strokes"]) for row in rows] == p[:, 0].tolist()
+    scores = run("evaluate", "run", "deep/test.csv", "--json").json()["scores"]
+    assert scores == kept["scores"]
+    assert run("evaluate", "whole", "deep/test.csv").code == 2  # which column?
+    of_other = run("evaluate", "whole", "deep/test.csv", "--images", "path", "--target", "kind", "--json")
+    assert of_other.json()["scores"] == scores
+
+
+@pytest.mark.filterwarnings("default::dpmac.PrivacyWarning")
+def test_whose_a_picture_is_says_a_column(album, run):
+    table_of(album, "images", patient_id=lambda n: [f"p{row // 2}" for row in range(n)])
+    words = ["train", "pictures.csv", "--images", "path", "--target", "kind", *WORDS]
+    alone = run(*words, "--quiet", "--batch-size", "20")
+    assert alone.code == 0
+    assert alone.err.count("rows share the ids of column 'patient_id'") == 1
+    shutil.rmtree(album / "run")
+    done = run(*words, "--batch-size", "20", "--groups", "patient_id")
+    assert done.code == 0, done.err
+    assert "40 grey pictures of 20 persons of 16 x 16" in done.out
+    assert "one person" in (album / "run" / "statement.txt").read_text()
+
+
+ROWS = {
+    "no target": (["--target"], None, "--target=None: name the column of the labels"),
+    "no such column": ([], ("path,kind", "file,kind"), "no such column"),
+    "no such file": (
+        [],
+        ("images/strokes/001.png", "images/strokes/x.png"),
+        "row 1='images/strokes/x.png': there is",
+    ),
+    "no label": ([], ("strokes/002.png,strokes", "strokes/002.png,"), "column 'kind', row 2='': it is missing"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_nothing_is_spent_where_a_table_of_pictures_is_wrong(name, album, run):
+    without, change, said = ROWS[name]
+    table_of(album, "images")
+    words = ["train", "pictures.csv", "--images", "path", *WORDS]
+    if not without:
+        words += ["--target", "kind"]
+    if change is not None:
+        text = (album / "pictures.csv").read_text()
+        assert change[0] in text
+        (album / "pictures.csv").write_text(text.replace(*change))
+    done = run(*words)
+    assert (done.code, said in done.err, (album / "run").exists()) == (2, True, False), done.err
 
 
 @pytest.mark.long

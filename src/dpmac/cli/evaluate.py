@@ -8,8 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from dpmac.checks import ArgumentError
-
 PRIVATE = (
     "these scores are plain sums over rows. If the rows are private, they are outside the guarantee: show them to no "
     "one who may not see the rows. They are kept nowhere; --public says that the rows are public, and keeps them."
@@ -22,6 +20,12 @@ def evaluate(
     public: Annotated[
         bool, typer.Option("--public", help="The rows are public: keep the scores in RUN/evaluation.json.")
     ] = False,
+    images: Annotated[
+        str | None, typer.Option(help="The column of pictures' paths, if it has another name now.", metavar="COLUMN")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Of a table of pictures: the column of the labels.", metavar="COLUMN")
+    ] = None,
     resize: Annotated[bool, typer.Option("--resize", help="Bring pictures to the size that the model takes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
@@ -30,7 +34,8 @@ def evaluate(
     Of a classifier accuracy, log-loss, AUROC and calibration; of a regressor the root of the mean squared error, the
     mean absolute error and R2; of an autoencoder how badly rows come back.
 
-    Of a classifier of pictures FILE is a folder with one folder of files for each class, as for [bold]train[/bold].
+    Of a classifier of pictures FILE is a folder with one folder of files for each class, or a table with
+    paths and labels, as for [bold]train[/bold].
 
     A score is a number about the rows. With [bold]--public[/bold] it is kept beside the model and goes into its report.
 
@@ -45,7 +50,7 @@ def evaluate(
     from dpmac.cli.scores import keep
     from dpmac.saving import load
 
-    found = _evaluation(load(run), run, file, public=public, resize=resize)
+    found = _evaluation(load(run), run, file, images, target, public=public, resize=resize)
     if public:
         keep(run, found)
     else:
@@ -56,16 +61,18 @@ def evaluate(
     _show(run, found, public)
 
 
-def _evaluation(estimator: Any, run: Path, file: Path, *, public: bool, resize: bool) -> dict[str, Any]:
+def _evaluation(
+    estimator: Any, run: Path, file: Path, images: str | None, target: str | None, *, public: bool, resize: bool
+) -> dict[str, Any]:
     from dpmac.cli.pictures import judged, takes_pictures
     from dpmac.cli.scores import evaluation_of, evaluation_of_pictures, schema_of
+    from dpmac.cli.wanted import no_pictures
     from dpmac.tables.files import read_table
 
     if takes_pictures(estimator):
-        p, codes = judged(estimator, file, resize=resize)
-        return evaluation_of_pictures(estimator, p, codes, file.name, public=public)
-    if resize:
-        raise ArgumentError("--resize", True, "it is for pictures, and this model takes tables: leave it out")
+        p, labels = judged(estimator, file, images, target, resize=resize)
+        return evaluation_of_pictures(estimator, p, labels, file.name, public=public)
+    no_pictures(images=images, target=target, resize=resize or None)
     schema = schema_of(estimator, run)
     return evaluation_of(estimator, schema, read_table(file, schema), file.name, public=public)
 

@@ -98,6 +98,14 @@ class Job:
             progress=progress,
         )
 
+    def written_now(self) -> int | None:
+        """When the rows were written last, pictures that a table names included."""
+        if self.pictures is None:
+            return self.written_at(self.file)
+        from dpmac.cli.pictures import written_at
+
+        return written_at(self)
+
     def opened(self, *, quiet: bool) -> Any:
         """The rows, which have the columns that are needed; or the pictures, each of them read."""
         from dpmac.tables.files import need_columns

@@ -21,6 +21,9 @@ def predict(
         list[str] | None,
         typer.Option("--id", help="A column of the file to copy beside the predictions. Repeatable.", metavar="COLUMN"),
     ] = None,
+    images: Annotated[
+        str | None, typer.Option(help="The column of pictures' paths, if it has another name now.", metavar="COLUMN")
+    ] = None,
     resize: Annotated[bool, typer.Option("--resize", help="Bring pictures to the size that the model takes.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
@@ -30,8 +33,8 @@ def predict(
     [bold]prediction[/bold], and [bold]std[/bold], how far it is usually off. Of an autoencoder: the code of each row,
     and how badly the row comes back from it.
 
-    Of a classifier of pictures FILE is a folder of PNG or JPEG files, with or without folders in it, or one file. The
-    first column then has the file's name within the folder, in the order of the names.
+    Of a classifier of pictures FILE is a folder of PNG or JPEG files, with or without folders in it, or one file, or
+    a table with their paths. The first column is then [bold]file[/bold], its name within the folder.
 
     A text that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a carriage return) gets an
     apostrophe before it; numbers stay as they are.
@@ -55,7 +58,7 @@ def predict(
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise ArgumentError("--out", str(out), "give a file in a folder that is there")
     estimator = load(run)
-    found = _columns(estimator, run, file, id_ or [], resize)
+    found = _columns(estimator, run, file, id_ or [], images, resize)
     text = csv_text(for_spreadsheets(found))
     if out is None:
         sys.stdout.write(text)
@@ -66,21 +69,18 @@ def predict(
     typer.echo(f"{len(next(iter(found.values()))):,} predictions: {out}", err=True)
 
 
-def _columns(estimator: Any, run: Path, file: Path, ids: list[str], resize: bool) -> dict[str, Any]:
+def _columns(estimator: Any, run: Path, file: Path, ids: list[str], images: str | None, resize: bool) -> dict[str, Any]:
     """All columns that are to be written."""
     from dpmac.cli.pictures import predicted, takes_pictures
     from dpmac.cli.scores import schema_of
+    from dpmac.cli.wanted import no_pictures
     from dpmac.tables.files import need_columns, read_table, typed
 
     if takes_pictures(estimator):
-        if ids:
-            raise ArgumentError(
-                "--id", ids[0], "pictures have no columns, their files' names are written: leave it out"
-            )
-        said = predicted(estimator, file, resize=resize)
-        return {"file": said.names, **_of_classes(estimator, said.p)}
-    if resize:
-        raise ArgumentError("--resize", True, "it is for pictures, and this model takes tables: leave it out")
+        names, p, table = predicted(estimator, file, images, ids, resize=resize)
+        found = {"file": names, **_of_classes(estimator, p)}
+        return {**_ids(file, table, ids, found), **found}
+    no_pictures(images=images, resize=resize or None)
     schema = schema_of(estimator, run)
     table = read_table(file)  # as it is, so that what is copied is
     need_columns(file, table, [*schema.features, *ids])

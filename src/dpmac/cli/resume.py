@@ -88,7 +88,7 @@ def _opened(run: Path, same_rows: bool, quiet: bool) -> tuple[Job, Any]:
     if (found := counted(table, job.groups)) != job.rows:
         fix = f"it has {found:,} {job.unit}, and the training began with {job.rows:,}: bring back the file as it was"
         raise ArgumentError("file", job.file, fix)
-    if job.written not in (None, Job.written_at(job.file)) and not same_rows:
+    if job.written not in (None, job.written_now()) and not same_rows:
         fix = f"it was written to since the training began: bring it back, or say so if its rows are the same, {_SAME}"
         raise ArgumentError("file", job.file, fix.format(run=run))
     return job, table

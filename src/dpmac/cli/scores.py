@@ -62,11 +62,9 @@ def evaluation_of(estimator: Any, schema: Schema, table: Any, file: str, *, publ
 
 
 def evaluation_of_pictures(estimator: Any, p: Array, labels: Any, file: str, *, public: bool) -> dict[str, Any]:
-    """Scores of a classifier of pictures: its probabilities ``p`` against ``labels``, texts or places of classes."""
+    """Scores of a classifier of pictures: its probabilities ``p`` against ``labels``, which are texts."""
     names = [text_of(label) for label in estimator.classes_]
-    codes = np.asarray(labels)
-    if codes.dtype.kind not in "iu":
-        codes = _codes("label", names, codes)
+    codes = np.array([names.index(label) for label in labels])
     found = {"rows": len(codes), "public": public, "file": file, **_scored(p, codes, names, names[-1])}
     return found | {"scores": {name: score for name, score in found["scores"].items() if math.isfinite(score)}}
 

@@ -57,6 +57,9 @@ def train(
     hidden: Annotated[
         str | None, typer.Option(help="Units of the hidden layers, 64,32; or none. Left out: the default.")
     ] = None,
+    images: Annotated[
+        str | None, typer.Option(help="The column of a table that has the paths of pictures.", metavar="COLUMN")
+    ] = None,
     size: Annotated[
         str | None, typer.Option(help="Bring pictures to this size, such as 64x48: height, width.", metavar="HxW")
     ] = None,
@@ -96,7 +99,8 @@ def train(
     guarantee is then for one person with all their rows, at the same noise; that column is no input of the model.
 
     [bold]Pictures[/bold] (PNG, JPEG) lie in a folder with one folder for each class, whose name is the label; they need
-    no schema. All have one size, or [bold]--size[/bold] brings them to one. The number of pictures, their size and the
+    no schema. Or a table names them: [bold]--images[/bold] the column of paths, which are relative to the table's folder,
+    and [bold]--target[/bold] the column of labels. All have one size, or [bold]--size[/bold] brings them to one. The number of pictures, their size and the
     names of the classes are public. What the model knows of pictures beforehand comes from drawings that show nobody.
 
     Started by [bold]torchrun --nproc-per-node 4 -m dpmac train ...[/bold], four processes share the rows and the work.
@@ -112,6 +116,8 @@ def train(
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
 
       dpmac train images --epsilon 2 --delta 1e-5 --out runs/pictures --ledger images.ledger
+
+      dpmac train pictures.csv --images path --target kind --epsilon 2 --out runs/named --quiet
     """  # noqa: E501
     from dpmac.cli.jobs import Job, absolute, counted, scratch_folder
     from dpmac.cli.places import check_places
@@ -122,9 +128,9 @@ def train(
         with said_once(world):
             of_pictures: dict[str, Any] = {"size": size, "channels": channels, "classes": classes}
             known, pictures = dict[str, Any](), None
-            if pictured(file, schema):
-                others = {"target": target, "autoencoder": autoencoder, "groups": groups}
-                pictures = pictures_wanted(**of_pictures, **others, memory=memory, scratch=scratch)
+            if pictured(file, schema, images):
+                others = {"images": images, "target": target, "groups": groups, "autoencoder": autoencoder}
+                pictures = pictures_wanted(file, schema, **of_pictures, **others, memory=memory, scratch=scratch)
             else:
                 no_pictures(**of_pictures)
                 known = unseen(aimed(read_schema(file, schema), target, autoencoder), groups).to_dict()
@@ -132,7 +138,6 @@ def train(
             if world.leads:  # who writes
                 inputs = {"file": file, "--schema": schema, "--public-test": public_test}
                 check_places(out, ledger, inputs, scratch_folder(scratch))
-            written = Job.written_at(file)  # before it is read: a change in between is then noticed, too
             job = Job(
                 file=str(file.absolute()),
                 schema=known,
@@ -152,10 +157,10 @@ def train(
                 public_test=absolute(public_test),
                 groups=groups,
                 max_rows=max_rows,
-                written=written,
                 memory=memory,
                 scratch=absolute(scratch_folder(scratch)) or scratch,
             )
+            job = replace(job, written=job.written_now())  # before it is read: a change meanwhile is then noticed, too
             table = job.opened(quiet=quiet or as_json or not world.leads)
             job = replace(job, rows=counted(table, groups))
         check_same(world, job.file, pictures=job.pictures is not None)

@@ -84,7 +84,7 @@ def _fit(estimator: Any, table: Any, public: Any, job: Job) -> None:
     if job.pictures is not None:
         from dpmac.cli.pictures import fit
 
-        fit(estimator, table, public)
+        fit(estimator, job, table, public)
         return
     schema = job.read_schema()
     if schema.task == "classification" and public is not None:

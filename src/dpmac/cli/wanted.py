@@ -11,8 +11,6 @@ from dpmac.checks import ArgumentError
 if TYPE_CHECKING:
     from dpmac.tables import Schema
 
-TABLE = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq")  # how a table's name ends
-
 
 def aimed(schema: Schema, target: str | None, autoencoder: bool) -> Schema:
     """The schema with the target that was asked for."""
@@ -63,23 +61,38 @@ def read_schema(file: Path, schema: Path | None) -> Schema:
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 
-def pictured(file: Path, schema: Path | None) -> bool:
-    """Whether the rows are pictures in folders: a folder in which no Parquet file lies, and no schema."""
+def pictured(file: Path, schema: Path | None, images: str | None) -> bool:
+    """Whether the rows are pictures: a column of a table has their paths, or they lie in a folder in which no Parquet
+    file is, and there is no schema."""
+    if images is not None:
+        return True
     if schema is not None or not file.is_dir():
         return False
     return not any(path.suffix.lower() in (".parquet", ".pq") for path in file.iterdir())
 
 
-def pictures_wanted(**options: Any) -> dict[str, Any]:
+def pictures_wanted(file: Path, schema: Path | None, **options: Any) -> dict[str, Any]:
     """What is to become of pictures, in plain values for a job; options that pictures have no use for are refused."""
     from dpmac.pictures.folders import check_wanted
 
-    for name, fix in _NO_USE.items():
-        if options[name] not in (None, False):
+    no_use, images, target = dict(_NO_USE), options["images"], options["target"]
+    if images is None:
+        no_use |= _NO_TABLE
+    elif file.is_dir():
+        raise ArgumentError("--images", images, f"{file} is a folder: it has no columns, leave it out")
+    elif target is None:
+        raise ArgumentError("--target", None, "name the column of the labels")
+    elif images in (target, options["groups"]) or target == options["groups"]:
+        raise ArgumentError("--images", images, "paths, labels and --groups are three columns: name each")
+    for name, fix in no_use.items():
+        if options.get(name) not in (None, False):
             raise ArgumentError(f"--{name}", options[name], f"{fix}: leave it out")
+    if schema is not None:
+        raise ArgumentError("--schema", str(schema), "pictures have none: leave it out")
     size = _sides(options["size"])
     check_wanted(size, options["channels"])
-    return {"size": size, "channels": options["channels"], "classes": _names(options["classes"])}
+    known = {"size": size, "channels": options["channels"], "classes": _names(options["classes"])}
+    return {**known, "images": images, "target": target}
 
 
 def no_pictures(**options: Any) -> None:
@@ -91,10 +104,12 @@ def no_pictures(**options: Any) -> None:
 
 _NO_USE = {
     "autoencoder": "pictures get a classifier",
-    "target": "the names of the folders are what is predicted",
-    "groups": "folders do not say whose a picture is",
     "memory": "pictures are all in memory",
     "scratch": "pictures are all in memory",
+}
+_NO_TABLE = {
+    "target": "the names of the folders are what is predicted",
+    "groups": "folders do not say whose a picture is; a table of paths can (--images)",
 }
 
 

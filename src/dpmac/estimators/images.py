@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,10 +16,12 @@ from dpmac.estimators.arguments import estimator
 from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.classifier import DPMACClassifier
 from dpmac.estimators.given import Given
+from dpmac.estimators.ids import warn_of_ids
+from dpmac.estimators.picture_tables import Columns, PictureTable
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.nets.folding import folded
 from dpmac.pictures.arrays import MOST, WHITE, Array, Size, array_of, rows_of
-from dpmac.pictures.folders import check_wanted, is_path, read_flat, read_folder
+from dpmac.pictures.folders import check_wanted, is_path, read_flat, read_folder, read_pictures
 from dpmac.pictures.resizing import SIDES
 from dpmac.planning.plan import Plan
 from dpmac.priors import PicturePrior, Prior, WhiteningOptions, picture_features, whitened
@@ -34,6 +37,7 @@ class OfPictures:
     """What is known of pictures after a fit."""
 
     image_shape_: Size
+    table_columns_: Columns | None = None  # where it was fitted on a table: of the paths, and of the labels
 
 
 @estimator
@@ -41,11 +45,12 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
     """A differentially private classifier of pictures: of arrays (n, height, width) or (n, height, width, channels).
 
     Pictures are bytes from 0 to 255 or floating-point numbers from 0 to 1, with 1 channel or 3, all of one size from 4
-    pixels a side on; or they lie in a folder with one folder of PNG or JPEG files for each class. They pass public
-    feature maps (wavelet scattering, and an encoder that saw only drawings), whitened by drawn pictures
-    (:func:`dpmac.priors.picture_features`), once a fit, and a linear layer behind these is trained privately. No
-    picture of anybody has shaped the features, and the statement names what has. After ``fit`` the model is (epsilon,
-    delta)-differentially private for one picture, there or blank; with ``groups`` for one person with all theirs.
+    pixels a side on; or PNG or JPEG files: in a folder with one folder for each class, or with their paths in a table.
+    They pass public feature maps (wavelet scattering, and an encoder that saw only drawings), whitened by drawn
+    pictures (:func:`dpmac.priors.picture_features`), once a fit, and a linear layer behind these is trained privately.
+    No picture of anybody has shaped the features, and the statement names what has. After ``fit`` the model is
+    (epsilon, delta)-differentially private for one picture, there or blank; with ``groups`` for one person with all
+    theirs.
 
     Parameters
     ----------
@@ -71,24 +76,59 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
 
     @alone_with_ledger
     def fit(
-        self, X: Any, y: Any = None, public_validation: tuple[Any, Any] | None = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        public_validation: tuple[Any, Any] | None = None,
+        groups: Any = None,
+        *,
+        target: str | None = None,
+        images: str | None = None,
     ) -> DPMACImageClassifier:
         """Train on pictures ``X`` and labels ``y``; a folder has both, ``fit("images/")``.
 
+        ``X`` may be a table (pandas, polars, pyarrow, a mapping of columns; or the path of a CSV or Parquet file) whose
+        column ``images`` has paths, relative to the file's folder (of a table in memory to the working directory), and
+        whose column ``target`` has labels; ``groups`` may be the name of a column, too. Without ``images`` it is the
+        only other column. ``predict`` then takes such tables.
         ``groups`` says whose each picture is; ``public_validation`` is as of :class:`DPMACClassifier`. Everything is
         checked before any privacy is spent.
         """
         self._check_arguments()
-        if is_path(X):
+        table, columns = PictureTable.of(X), None
+        if table is not None:
+            columns, X, y, groups = self._of_table(table, y, groups, target, images)
+        elif target is not None or images is not None:
+            raise ArgumentError(
+                "target, images", (target, images), "these name columns, and X is no table: leave them out"
+            )
+        elif is_path(X):
             if y is not None:
                 raise ArgumentError("y", type(y).__name__, "the folders' names are the labels: leave y out")
             X, y = read_folder(X, self.size, self.channels)
-        elif y is None:
-            raise ArgumentError("y", None, "give a label for each picture")
+        if y is None:
+            raise ArgumentError("y", None, "give a label for each picture (of a table: target='column')")
         pictures, self.image_shape_ = array_of(X)
         super().fit(self._rows(pictures), y, public_validation, groups)
+        self.table_columns_ = columns
         self._fold()
         return self
+
+    def _of_table(
+        self, table: PictureTable, y: Any, groups: Any, target: str | None, images: str | None
+    ) -> tuple[Columns, Array, Any, Any]:
+        """The columns' names, and pictures, labels and whose they are, from a table."""
+        by_name = isinstance(groups, str)
+        columns = table.columns(images, target, groups if by_name else None)
+        if target is not None:
+            if y is not None:
+                raise ArgumentError("y", type(y).__name__, f"the labels are in the column {target!r}: leave y out")
+            y = table.labels(target)
+        if by_name:
+            groups = table.cells(groups)
+        elif groups is None and math.isfinite(self.epsilon) and self._world.leads:
+            warn_of_ids(table.table)
+        return columns, read_pictures(table.files(columns[0]), self.size, self.channels), y, groups
 
     def _fold(self) -> None:
         """Keep the model without the whitening, which holds a hundred times as many numbers, where that can be."""
@@ -116,7 +156,11 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
 
     def _raw(self, X: Any) -> Tensor:
         check_is_fitted(self, "image_shape_")
-        if is_path(X):
+        table = PictureTable.of(X)
+        if table is not None:
+            column, _ = table.columns(*(self.table_columns_ or (None, None)))
+            X = read_pictures(table.files(column), self.size, self.image_shape_[2])
+        elif is_path(X):
             X = read_flat(X, self.size, self.image_shape_[2])
         pictures, shape = array_of(X)
         if shape != self.image_shape_:
