@@ -158,8 +158,8 @@ MUTANTS = (
         "A label or an id that begins like a formula is computed by whoever opens the predictions in a spreadsheet.",
         "CSV is only text.",
         "cli/predict.py",
-        "csv_text(for_spreadsheets({**ids, **found}))",
-        "csv_text({**ids, **found})",
+        "csv_text(for_spreadsheets(found))",
+        "csv_text(found)",
         ("tests/cli/test_train_command.py::test_predictions_hold_no_formula_of_a_spreadsheet",),
     ),
 )

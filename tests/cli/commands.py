@@ -115,9 +115,12 @@ class Server:
     """Commands, one at a time, each in a process of its own."""
 
     def __init__(self):
-        self.process, self.jobs = forked(serve)
+        self.process, self.jobs = self._forked()
         self.scratch = tempfile.TemporaryDirectory()
         self.count = 0
+
+    def _forked(self):
+        return forked(serve)
 
     def begin(self, *words, folder, file_limit=0, out=None, inside=False) -> Running:
         self.count += 1

@@ -14,6 +14,7 @@ import pytest
 import typer.main
 import typer.testing
 
+from cli.albums import few_drawings, write_album
 from cli.commands import Ended, Server
 from dpmac import cli
 from dpmac.data import load_table
@@ -73,6 +74,13 @@ def adult(tmp_path_factory, server):
     done = server.run(*words, folder=folder, inside=True)
     assert done.code == 0, done.err
     return SimpleNamespace(folder=folder, run=folder / "runs" / "first", ledger=folder / "census.ledger", said=done)
+
+
+@pytest.fixture
+def album(tmp_path, monkeypatch):
+    """A folder with drawn pictures of two kinds to train on, others, and new ones; features need few drawings then."""
+    few_drawings(monkeypatch)
+    return write_album(tmp_path)
 
 
 @pytest.fixture

@@ -53,8 +53,9 @@ def place(name):
 
 
 @pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_every_example_does_what_it_says(slow, new_hospital, run):
+def test_every_example_does_what_it_says(slow, new_hospital, album, run):
     given, hospital = [], new_hospital
+    assert album == hospital
     for name in sorted(PAGES, key=place):
         for example in filter(covered, examples_of(PAGES[name])):
             if example in given or (not slow and any(words in example for words in SLOW)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -10,10 +11,13 @@ from sklearn.base import clone
 
 import dpmac
 from dpmac import ArgumentError, DPMACImageClassifier, Ledger, Schema
-from dpmac.nets.feature_maps import Affine, Chain, Whitening
-from dpmac.pictures import Scattering
+from dpmac.estimators import images
+from dpmac.nets import Dense, Network
+from dpmac.nets.feature_maps import Affine, Chain, Joined, Whitening
+from dpmac.nets.folding import folded
+from dpmac.pictures import DrawnEncoder, Scattering
 from dpmac.priors import PicturePrior, whitened_pictures, whitening
-from dpmac.privacy import JointClip
+from dpmac.privacy import JointClip, Origin
 from dpmac.tables import Number
 from dpmac.training.pictures import DIRECTIONS, picture_schedule
 
@@ -59,16 +63,41 @@ def test_it_learns_from_pictures_of_any_kind_and_from_a_folder(tmp_path):
 def test_the_public_features_are_whitened_by_drawings_and_the_statement_names_them(few_drawings):
     x, y = stripes(30)
     model = DPMACImageClassifier(directions=7, **QUICK).fit(x, y)
-    assert tuple(model.network_.sizes) == (7, 2)
-    inner, last = model.feature_map_.feature_maps
-    assert isinstance(model.feature_map_, Chain)
-    assert isinstance(last, Whitening)
-    assert model.feature_map_.shape_after((256,)) == (7,)
-    assert {kind.kind for kind in inner.feature_maps} == {"scattering", "drawn-encoder"}
+    assert isinstance(model.feature_map_, Joined)  # the whitening is in the first layer now
+    assert model.network_.sizes == (*model.feature_map_.shape_after((256,)), 2)
+    assert {kind.kind for kind in model.feature_map_.feature_maps} == {"scattering", "drawn-encoder"}
     said = str(model.privacy_.statement())
     assert "an encoder of pictures, which has seen nobody's: it was trained on drawings only" in said
     assert "20 rows of pictures (mixed) of 28 x 28 pixels, drawn by the program dpmac.priors.PicturePrior" in said
     assert model.privacy_.epsilon <= 4.0
+
+
+def test_what_is_kept_is_small_and_says_what_the_whitened_model_says(few_drawings, monkeypatch, tmp_path):
+    x, y = stripes(40)
+    with monkeypatch.context() as patch:
+        patch.setattr(images, "folded", lambda *_: None)  # as models were kept before
+        whole = DPMACImageClassifier(directions=15, features="encoder", **QUICK).fit(x, y)
+    assert isinstance(whole.feature_map_, Chain)
+    assert isinstance(whole.feature_map_.feature_maps[-1], Whitening)
+    model = copy.deepcopy(whole)
+    model._fold()
+    assert isinstance(model.feature_map_, DrawnEncoder)
+    np.testing.assert_allclose(model.predict_proba(x), whole.predict_proba(x), atol=2e-6)
+    size = {}
+    for name, one in (("small", model), ("whole", whole)):
+        folder = one.save(tmp_path / name)
+        size[name] = sum(path.stat().st_size for path in folder.iterdir())
+        again = dpmac.load(folder)
+        assert np.array_equal(again.predict_proba(x), one.predict_proba(x))
+        assert str(again.privacy_.statement()) == str(whole.privacy_.statement())
+    assert size["small"] < 100_000  # the encoder's 2.5 MB are in the package
+    assert size["whole"] < 600_000  # 7,424 x 15 numbers in single precision, which are the same
+    whole.network_.origin = Origin.of(whole.privacy_.ledger)
+    network, _ = folded(whole.network_, whole.feature_map_)
+    assert network.origin == whole.network_.origin
+    wide = Network([Dense(15, 20), "relu", Dense(20, 2)], input_shape=(15,), source=None)
+    assert folded(wide, whole.feature_map_) is None  # it would hold more numbers
+    assert folded(wide, None) is None
 
 
 def test_pictures_of_any_size_and_in_colour(few_drawings):
@@ -86,9 +115,8 @@ def test_a_feature_map_of_ones_own_sees_pixels_and_is_whitened_by_drawings_of_th
     x, y = stripes(30, side=20)
     model = DPMACImageClassifier(feature_map=Affine(0.0, 255.0), directions=9, **QUICK).fit(x, y)
     assert "30 rows of pictures (mixed) of 20 x 20 pixels" in str(model.privacy_.statement())
-    inner, last = model.feature_map_.feature_maps
-    assert isinstance(inner, Affine)
-    assert last.matrix.shape == (400, 9)
+    assert isinstance(model.feature_map_, Affine)
+    assert model.network_.sizes == (400, 2)
     given = clone(model).set_params(prior=PicturePrior(20, 20, style="strokes")).fit(*stripes(31, 6, 20))
     assert "pictures (strokes)" in str(given.privacy_.statement())
 

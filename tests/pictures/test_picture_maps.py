@@ -137,6 +137,28 @@ def test_the_package_has_an_encoder(channels):
     assert sum(path.stat().st_size for path in shipped.FOLDER.iterdir()) < 6_000_000
 
 
+RELEASED = (
+    "bb7867c8b83164290cfe4b5af2e68329b5dbace8d69a27fc26fcf390c3e2b411",
+    "1fb4ce764fc3e752deb84635473250ac7aab3c690b8f1793bcc507c9865b3370",
+)
+
+
+def test_a_file_names_an_encoder_of_the_package_by_its_checksum(tmp_path):
+    feature_map, x = DrawnEncoder.shipped(9, 9, 3), rows(2, 9, 9, 3)
+    save_feature_map(feature_map, tmp_path / "small")
+    assert (tmp_path / "small").stat().st_size < 5_000
+    back = load_feature_map(tmp_path / "small")
+    assert torch.equal(back(x), feature_map(x))
+    assert back.arguments() == feature_map.arguments()
+    feature_map.weights[0] += 1.0
+    save_feature_map(feature_map, tmp_path / "whole")
+    assert (tmp_path / "whole").stat().st_size > 2_000_000
+    assert torch.equal(load_feature_map(tmp_path / "whole")(x), feature_map(x))
+    with pytest.raises(ValueError, match="no encoder of SHA-256 abc comes with this version"):
+        DrawnEncoder("abc", (32, 32, 80, 160, 224), "drawings", 9, 9, 3)
+    assert set(RELEASED) <= set(shipped.CHECKSUMS.values())  # for ever: saved models name them
+
+
 def test_an_encoder_with_another_checksum_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(shipped, "FOLDER", tmp_path)
     with pytest.raises(FileNotFoundError, match="install the package again"):

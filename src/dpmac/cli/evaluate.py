@@ -16,16 +16,26 @@ PRIVATE = (
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
-    file: Annotated[Path, typer.Argument(help="Rows that were not trained on, with the target.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="Rows not trained on, with the target; or pictures.", metavar="FILE")],
     public: Annotated[
         bool, typer.Option("--public", help="The rows are public: keep the scores in RUN/evaluation.json.")
     ] = False,
+    images: Annotated[
+        str | None, typer.Option(help="The column of pictures' paths, if it has another name now.", metavar="COLUMN")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Of a table of pictures: the column of the labels.", metavar="COLUMN")
+    ] = None,
+    resize: Annotated[bool, typer.Option("--resize", help="Bring pictures to the size that the model takes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Score a model on rows that it was not trained on.
 
     Of a classifier accuracy, log-loss, AUROC and calibration; of a regressor the root of the mean squared error, the
     mean absolute error and R2; of an autoencoder how badly rows come back.
+
+    Of a classifier of pictures FILE is a folder with one folder of files for each class, or a table with
+    paths and labels, as for [bold]train[/bold].
 
     A score is a number about the rows. With [bold]--public[/bold] it is kept beside the model and goes into its report.
 
@@ -34,14 +44,13 @@ def evaluate(
       dpmac evaluate runs/first test-patients.csv --json
 
       dpmac evaluate runs/first test-patients.csv --public
-    """
-    from dpmac.cli.scores import evaluation_of, keep, schema_of
-    from dpmac.saving import load
-    from dpmac.tables.files import read_table
 
-    estimator = load(run)
-    schema = schema_of(estimator, run)
-    found = evaluation_of(estimator, schema, read_table(file, schema), file.name, public=public)
+      dpmac evaluate runs/pictures test-images --json
+    """
+    from dpmac.cli.scores import keep
+    from dpmac.saving import load
+
+    found = _evaluation(load(run), run, file, images, target, public=public, resize=resize)
     if public:
         keep(run, found)
     else:
@@ -50,6 +59,22 @@ def evaluate(
         typer.echo(json.dumps(found, allow_nan=False))
         return
     _show(run, found, public)
+
+
+def _evaluation(
+    estimator: Any, run: Path, file: Path, images: str | None, target: str | None, *, public: bool, resize: bool
+) -> dict[str, Any]:
+    from dpmac.cli.pictures import judged, takes_pictures
+    from dpmac.cli.scores import evaluation_of, evaluation_of_pictures, schema_of
+    from dpmac.cli.wanted import no_pictures
+    from dpmac.tables.files import read_table
+
+    if takes_pictures(estimator):
+        p, labels = judged(estimator, file, images, target, resize=resize)
+        return evaluation_of_pictures(estimator, p, labels, file.name, public=public)
+    no_pictures(images=images, target=target, resize=resize or None)
+    schema = schema_of(estimator, run)
+    return evaluation_of(estimator, schema, read_table(file, schema), file.name, public=public)
 
 
 def _show(run: Path, found: dict[str, Any], public: bool) -> None:

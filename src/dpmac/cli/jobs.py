@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ _KINDS: dict[str, Any] = {
     **dict.fromkeys(("seed", "threads", "written", "memory"), int | None),
     **dict.fromkeys(("public_test", "groups", "scratch"), str | None),
     **dict.fromkeys(("rows", "before", "max_rows"), int),
-    **{"schema": dict, "epsilon": int | float, "hidden": list | None},
+    **{"schema": dict, "epsilon": int | float, "hidden": list | None, "pictures": dict | None},
 }
 
 
@@ -42,6 +42,7 @@ class Job:
     (nanoseconds, by the disk's clock), so that another file in its place is noticed. No digest and no length of it is
     kept: those are functions of private rows, and whoever knows all rows but one could try them out. ``memory`` is in
     MiB and ``scratch`` a folder or "none", of a table in files (:class:`dpmac.tables.Files`); None is the default.
+    ``pictures`` says what becomes of a folder of pictures, which has no schema (:mod:`dpmac.cli.pictures`).
     """
 
     file: str
@@ -66,6 +67,7 @@ class Job:
     written: int | None = None
     memory: int | None = None
     scratch: str | None = None
+    pictures: dict[str, Any] | None = None
 
     @staticmethod
     def written_at(file: str | Path) -> int | None:
@@ -95,6 +97,27 @@ class Job:
             scratch={None: "auto", "none": None}.get(self.scratch, self.scratch),
             progress=progress,
         )
+
+    def written_now(self) -> int | None:
+        """When the rows were written last, pictures that a table names included."""
+        if self.pictures is None:
+            return self.written_at(self.file)
+        from dpmac.cli.pictures import written_at
+
+        return written_at(self)
+
+    def opened(self, *, quiet: bool) -> Any:
+        """The rows, which have the columns that are needed; or the pictures, each of them read."""
+        from dpmac.tables.files import need_columns
+
+        if self.pictures is not None:
+            from dpmac.cli.pictures import training_pictures
+
+            return training_pictures(self, quiet=quiet)
+        schema = self.read_schema()
+        table = self.table(schema, quiet=quiet)
+        need_columns(self.file, table, [*schema.columns, *filter(None, [self.groups])])
+        return table
 
     def begin(self, folder: Path) -> None:
         """Make the run folder: it is there with its job, or not at all, and it is nobody else's."""
@@ -126,7 +149,8 @@ class Job:
         try:
             raw = read_json(path)
             # 0.2 knew rows alone, all of them in memory, and no date
-            raw = {"groups": None, "max_rows": 4, "written": None, "memory": None, "scratch": None, **raw}
+            later = dict.fromkeys(("groups", "written", "memory", "scratch", "pictures"))
+            raw = {**later, "max_rows": 4, **raw}
             if raw.pop("format") != FORMAT or set(raw) != {field.name for field in fields(cls)}:
                 raise ValueError("its keys are not those of this version")
             for name, value in raw.items():
@@ -152,6 +176,10 @@ class Job:
 
     def estimator(self, ledger: Ledger, checkpoint: Checkpoints | None, world: World | None = None) -> Any:
         """The estimator that the schema's target asks for: classifier, regressor, or autoencoder without one."""
+        if self.pictures is not None:
+            from dpmac.cli.pictures import estimator_of
+
+            return estimator_of(self, ledger, checkpoint, world)
         from dpmac.estimators import DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Machine
 
         schema = self.read_schema()
@@ -185,8 +213,10 @@ def scratch_folder(given: str | None) -> Path | None:
     return Path(given)
 
 
-def counted(table: Mapping[str, Sequence[Any]], groups: str | None) -> int:
+def counted(table: Any, groups: str | None) -> int:
     """The number of rows or, with ``groups``, of persons; a row that is nobody's is an error that names it."""
+    if not isinstance(table, Mapping):
+        return len(table)  # pictures
     from dpmac.privacy import Persons
     from dpmac.tables import Files
     from dpmac.tables.files import rows_in

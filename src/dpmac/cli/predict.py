@@ -13,12 +13,18 @@ from dpmac.checks import ArgumentError
 
 def predict(
     run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
-    file: Annotated[Path, typer.Argument(help="The rows: CSV or Parquet, with the model's columns.", metavar="FILE")],
+    file: Annotated[
+        Path, typer.Argument(help="The rows: CSV or Parquet, with the model's columns; or pictures.", metavar="FILE")
+    ],
     out: Annotated[Path | None, typer.Option(help="The CSV file to write. Left out: standard output.")] = None,
     id_: Annotated[
         list[str] | None,
         typer.Option("--id", help="A column of the file to copy beside the predictions. Repeatable.", metavar="COLUMN"),
     ] = None,
+    images: Annotated[
+        str | None, typer.Option(help="The column of pictures' paths, if it has another name now.", metavar="COLUMN")
+    ] = None,
+    resize: Annotated[bool, typer.Option("--resize", help="Bring pictures to the size that the model takes.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
     """Write what a model says of each row, in the order of the file, as CSV.
@@ -26,6 +32,9 @@ def predict(
     Of a classifier: [bold]prediction[/bold], and the probability of each class. Of a regressor:
     [bold]prediction[/bold], and [bold]std[/bold], how far it is usually off. Of an autoencoder: the code of each row,
     and how badly the row comes back from it.
+
+    Of a classifier of pictures FILE is a folder of PNG or JPEG files, with or without folders in it, or one file, or
+    a table with their paths. The first column is then [bold]file[/bold], its name within the folder.
 
     A text that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a carriage return) gets an
     apostrophe before it; numbers stay as they are.
@@ -37,23 +46,20 @@ def predict(
       dpmac predict runs/first new-patients.csv --out predictions.csv
 
       dpmac predict runs/first new-patients.csv --id patient --out named-predictions.csv
+
+      dpmac predict runs/pictures new-images --out labels.csv
     """
-    from dpmac.cli.scores import schema_of
     from dpmac.files import whole_file
     from dpmac.saving import load
-    from dpmac.tables.files import csv_text, for_spreadsheets, need_columns, read_table, typed
+    from dpmac.tables.files import csv_text, for_spreadsheets
 
     if out is not None and out.exists() and not force:
         raise ArgumentError("--out", str(out), "this file exists: give another, or --force to write over it")
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise ArgumentError("--out", str(out), "give a file in a folder that is there")
     estimator = load(run)
-    schema = schema_of(estimator, run)
-    table = read_table(file)  # as it is, so that what is copied is
-    need_columns(file, table, [*schema.features, *(id_ or ())])
-    found = predictions(estimator, typed({name: table[name] for name in schema.features}, schema))
-    ids = _ids(file, table, id_ or [], found)
-    text = csv_text(for_spreadsheets({**ids, **found}))
+    found = _columns(estimator, run, file, id_ or [], images, resize)
+    text = csv_text(for_spreadsheets(found))
     if out is None:
         sys.stdout.write(text)
         sys.stdout.flush()  # a full disk is noticed here
@@ -63,18 +69,33 @@ def predict(
     typer.echo(f"{len(next(iter(found.values()))):,} predictions: {out}", err=True)
 
 
+def _columns(estimator: Any, run: Path, file: Path, ids: list[str], images: str | None, resize: bool) -> dict[str, Any]:
+    """All columns that are to be written."""
+    from dpmac.cli.pictures import predicted, takes_pictures
+    from dpmac.cli.scores import schema_of
+    from dpmac.cli.wanted import no_pictures
+    from dpmac.tables.files import need_columns, read_table, typed
+
+    if takes_pictures(estimator):
+        names, p, table = predicted(estimator, file, images, ids, resize=resize)
+        found = {"file": names, **_of_classes(estimator, p)}
+        return {**_ids(file, table, ids, found), **found}
+    no_pictures(images=images, resize=resize or None)
+    schema = schema_of(estimator, run)
+    table = read_table(file)  # as it is, so that what is copied is
+    need_columns(file, table, [*schema.features, *ids])
+    found = predictions(estimator, typed({name: table[name] for name in schema.features}, schema))
+    return {**_ids(file, table, ids, found), **found}
+
+
 def predictions(estimator: Any, table: Any) -> dict[str, Any]:
     """The columns that a model has to say of a table."""
     from dpmac.tables.files import rows_in
-    from dpmac.tables.texts import text_of
 
     if not rows_in(table):
         raise ArgumentError("file", "0 rows", "it has no rows to predict")
     if hasattr(estimator, "predict_proba"):
-        p = estimator.predict_proba(table)
-        names = [text_of(label) for label in estimator.classes_]
-        found: dict[str, Any] = {"prediction": [names[place] for place in p.argmax(axis=1)]}
-        return found | {f"p_{name}": p[:, place] for place, name in enumerate(names)}
+        return _of_classes(estimator, estimator.predict_proba(table))
     if hasattr(estimator, "predict"):
         if estimator.residual_std_ is None:
             return {"prediction": estimator.predict(table)}
@@ -83,6 +104,15 @@ def predictions(estimator: Any, table: Any) -> dict[str, Any]:
     codes = estimator.transform(table)
     columns = {f"code_{place + 1}": codes[:, place] for place in range(codes.shape[1])}
     return columns | {"reconstruction_error": estimator.reconstruction_error(table)}
+
+
+def _of_classes(estimator: Any, p: Any) -> dict[str, Any]:
+    """The likeliest class and the probability of each."""
+    from dpmac.tables.texts import text_of
+
+    names = [text_of(label) for label in estimator.classes_]
+    found: dict[str, Any] = {"prediction": [names[place] for place in p.argmax(axis=1)]}
+    return found | {f"p_{name}": p[:, place] for place, name in enumerate(names)}
 
 
 def _ids(file: Path, table: Any, names: list[str], found: dict[str, Any]) -> dict[str, Any]:

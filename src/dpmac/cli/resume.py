@@ -67,8 +67,8 @@ def resume(
             _check_spent(run, job, again)
             if world.leads:  # who writes
                 check_again(run, Path(job.ledger), scratch_folder(job.scratch))
-            public = public_rows(job)
-        check_same(world, job.file)
+            public = public_rows(job, table)
+        check_same(world, job.file, pictures=job.pictures is not None)
         if not world.leads:
             follow(job, run, table, public, world)
             return
@@ -80,18 +80,15 @@ def resume(
 def _opened(run: Path, same_rows: bool, quiet: bool) -> tuple[Job, Any]:
     """What the run was asked, and its table, which must be as it was."""
     from dpmac.cli.jobs import JOB, Job, counted
-    from dpmac.tables.files import need_columns
 
     if not (run / JOB).exists():
         raise ArgumentError("run", str(run), "no training was begun there: give the folder that dpmac train --out made")
     job = Job.load(run)
-    schema = job.read_schema()
-    table = job.table(schema, quiet=quiet)
-    need_columns(job.file, table, [*schema.columns, *filter(None, [job.groups])])
+    table = job.opened(quiet=quiet)
     if (found := counted(table, job.groups)) != job.rows:
         fix = f"it has {found:,} {job.unit}, and the training began with {job.rows:,}: bring back the file as it was"
         raise ArgumentError("file", job.file, fix)
-    if job.written not in (None, Job.written_at(job.file)) and not same_rows:
+    if job.written not in (None, job.written_now()) and not same_rows:
         fix = f"it was written to since the training began: bring it back, or say so if its rows are the same, {_SAME}"
         raise ArgumentError("file", job.file, fix.format(run=run))
     return job, table

@@ -61,6 +61,14 @@ def evaluation_of(estimator: Any, schema: Schema, table: Any, file: str, *, publ
     return found | {"scores": {name: score for name, score in found["scores"].items() if math.isfinite(score)}}
 
 
+def evaluation_of_pictures(estimator: Any, p: Array, labels: Any, file: str, *, public: bool) -> dict[str, Any]:
+    """Scores of a classifier of pictures: its probabilities ``p`` against ``labels``, which are texts."""
+    names = [text_of(label) for label in estimator.classes_]
+    codes = np.array([names.index(label) for label in labels])
+    found = {"rows": len(codes), "public": public, "file": file, **_scored(p, codes, names, names[-1])}
+    return found | {"scores": {name: score for name, score in found["scores"].items() if math.isfinite(score)}}
+
+
 def keep(folder: Path, evaluation: dict[str, Any]) -> Path:
     """Write scores on public rows into a run folder."""
     with whole_file(folder / KEPT) as handle:
@@ -69,23 +77,26 @@ def keep(folder: Path, evaluation: dict[str, Any]) -> Path:
 
 
 def _classified(estimator: Any, schema: Schema, table: Any) -> dict[str, Any]:
+    names = _names(schema, estimator.classes_)
+    codes = _codes(str(schema.target), names, _labels(schema, table))
+    positive = names[-1]
+    if schema.positive is not None:
+        positive = schema.positive
+    return _scored(estimator.predict_proba(table), codes, names, positive)
+
+
+def _scored(p: Array, codes: Array, names: list[str], positive: str) -> dict[str, Any]:
+    """Scores of probabilities; ``positive`` is which of two classes they are read for."""
     from sklearn.metrics import roc_auc_score
 
     from dpmac.report.reliability import reliability
 
-    names = _names(schema, estimator.classes_)
-    codes = _codes(str(schema.target), names, _labels(schema, table))
-    p = estimator.predict_proba(table)
     if not np.isfinite(p).all():
         raise ValueError("the model's probabilities are not finite")
     sure = p[np.arange(len(codes)), codes].clip(1e-15, 1)
     right = p.argmax(axis=1) == codes
     scores = {"accuracy": float(right.mean()), "log_loss": float(-np.log(sure).mean())}
     if len(names) == 2:
-        if schema.positive is None:
-            positive = names[1]
-        else:
-            positive = schema.positive
         place = names.index(positive)
         happened, said = codes == place, p[:, place]
     else:

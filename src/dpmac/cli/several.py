@@ -91,6 +91,8 @@ def rows_of(world: World, table: Any, job: Job) -> Any:
 
     if world.size == 1:
         return table
+    if job.pictures is not None:
+        return table.part(world.rank, world.size)
     stored = isinstance(table, Files)
     if job.groups is None and stored:
         return table.part(world.rank, world.size)
@@ -108,7 +110,7 @@ def rows_of(world: World, table: Any, job: Job) -> Any:
     return {name: [cells[row] for row in mine] for name, cells in columns.items()}
 
 
-def check_same(world: World, file: str) -> None:
+def check_same(world: World, file: str, *, pictures: bool = False) -> None:
     """Raise in every process unless all see the same file or files, by their names and lengths: two tables in which the
     same people stand would count some of them twice. Only digests are compared, and none is kept."""
     from dpmac.tables.sources import parquet_files
@@ -116,7 +118,9 @@ def check_same(world: World, file: str) -> None:
     if world.size == 1:
         return
     path = Path(file)
-    if path.is_dir():
+    if pictures:
+        files = sorted(one for one in path.rglob("*") if one.is_file())
+    elif path.is_dir():
         files = parquet_files(path)
     else:
         files = [path]

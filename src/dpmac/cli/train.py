@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from dpmac.cli.jobs import Job
     from dpmac.cli.training import Trained
     from dpmac.extensions.world import World
-    from dpmac.tables import Schema
 
 
 def train(
-    file: Annotated[Path, typer.Argument(help="The rows: CSV, Parquet, or a folder of Parquet.", metavar="FILE")],
-    schema: Annotated[Path, typer.Option(help="What is publicly known of its columns: see dpmac schema init.")],
+    file: Annotated[
+        Path, typer.Argument(help="The rows: CSV, Parquet, or a folder of Parquet; or pictures.", metavar="FILE")
+    ],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this model; 0.5 to 8 is usual.")],
     out: Annotated[Path, typer.Option(help="The run folder to make; it must not exist.", metavar="RUN")],
+    schema: Annotated[
+        Path | None, typer.Option(help="What is publicly known of a table's columns: see dpmac schema init.")
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="The column to predict, instead of the schema's target.", metavar="COLUMN")
     ] = None,
@@ -54,6 +57,16 @@ def train(
     hidden: Annotated[
         str | None, typer.Option(help="Units of the hidden layers, 64,32; or none. Left out: the default.")
     ] = None,
+    images: Annotated[
+        str | None, typer.Option(help="The column of a table that has the paths of pictures.", metavar="COLUMN")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Bring pictures to this size, such as 64x48: height, width.", metavar="HxW")
+    ] = None,
+    channels: Annotated[int | None, typer.Option(help="Make all pictures grey, 1, or coloured, 3.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="Classes of pictures that are public: cat,dog. Left out: the folders' names.")
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(help="Make the run repeatable. It is then not private against anyone who knows the seed."),
@@ -69,7 +82,7 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
-    """Train a private model on a table, and write it into a new folder.
+    """Train a private model on a table or on pictures, and write it into a new folder.
 
     The schema's target says what: of a category a classifier, of a number a regressor, without a target an autoencoder.
     Everything is checked before any privacy is spent: every cell and label, and every path is tried. Whatever ends the
@@ -85,6 +98,11 @@ def train(
     Where a person may have several rows, [bold]--groups[/bold] names the column that tells whose they are. The
     guarantee is then for one person with all their rows, at the same noise; that column is no input of the model.
 
+    [bold]Pictures[/bold] (PNG, JPEG) lie in a folder with one folder for each class, whose name is the label; they need
+    no schema. Or a table names them: [bold]--images[/bold] the column of paths, which are relative to the table's folder,
+    and [bold]--target[/bold] the column of labels. All have one size, or [bold]--size[/bold] brings them to one. The number of pictures, their size and the
+    names of the classes are public. What the model knows of pictures beforehand comes from drawings that show nobody.
+
     Started by [bold]torchrun --nproc-per-node 4 -m dpmac train ...[/bold], four processes share the rows and the work.
 
     [bold]Examples[/bold]
@@ -96,27 +114,34 @@ def train(
       dpmac train patients.csv --schema patients.schema.json --target death --groups patient --epsilon 2 --out runs/persons
 
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
+
+      dpmac train images --epsilon 2 --delta 1e-5 --out runs/pictures --ledger images.ledger
+
+      dpmac train pictures.csv --images path --target kind --epsilon 2 --out runs/named --quiet
     """  # noqa: E501
     from dpmac.cli.jobs import Job, absolute, counted, scratch_folder
     from dpmac.cli.places import check_places
     from dpmac.cli.several import check_same, said_once, several
-    from dpmac.tables import Schema
-    from dpmac.tables.files import need_columns
+    from dpmac.cli.wanted import aimed, no_pictures, pictured, pictures_wanted, read_schema, units, unseen
 
     with several() as world:
         with said_once(world):
-            if not schema.is_file():
-                fix = f"there is no such file: make a template with  dpmac schema init {file} > {schema.name}"
-                raise ArgumentError("--schema", str(schema), fix)
-            chosen = _unseen(_aimed(Schema.load(schema), target, autoencoder), groups)
-            layers = _units(hidden)
+            of_pictures: dict[str, Any] = {"size": size, "channels": channels, "classes": classes}
+            known, pictures = dict[str, Any](), None
+            if pictured(file, schema, images):
+                others = {"images": images, "target": target, "groups": groups, "autoencoder": autoencoder}
+                pictures = pictures_wanted(file, schema, **of_pictures, **others, memory=memory, scratch=scratch)
+            else:
+                no_pictures(**of_pictures)
+                known = unseen(aimed(read_schema(file, schema), target, autoencoder), groups).to_dict()
+            layers = units(hidden)
             if world.leads:  # who writes
                 inputs = {"file": file, "--schema": schema, "--public-test": public_test}
                 check_places(out, ledger, inputs, scratch_folder(scratch))
-            written = Job.written_at(file)  # before it is read: a change in between is then noticed, too
             job = Job(
                 file=str(file.absolute()),
-                schema=chosen.to_dict(),
+                schema=known,
+                pictures=pictures,
                 ledger=absolute(ledger) or "",
                 epsilon=epsilon,
                 delta=delta,
@@ -132,14 +157,13 @@ def train(
                 public_test=absolute(public_test),
                 groups=groups,
                 max_rows=max_rows,
-                written=written,
                 memory=memory,
                 scratch=absolute(scratch_folder(scratch)) or scratch,
             )
-            table = job.table(chosen, quiet=quiet or as_json or not world.leads)
-            need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
+            job = replace(job, written=job.written_now())  # before it is read: a change meanwhile is then noticed, too
+            table = job.opened(quiet=quiet or as_json or not world.leads)
             job = replace(job, rows=counted(table, groups))
-        check_same(world, job.file)
+        check_same(world, job.file, pictures=job.pictures is not None)
         begin(job, out, table, quiet=quiet, as_json=as_json, world=world)
 
 
@@ -154,7 +178,7 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
     with said_once(world):
         _check_numbers(job)
         check_kept(job)
-        public = public_rows(job)
+        public = public_rows(job, table)
         if not shared:
             job = replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
     if not world.leads:
@@ -167,7 +191,7 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
     try:
         Path(job.ledger).parent.mkdir(parents=True, exist_ok=True)
         if not (quiet or as_json):
-            _introduce(job, shared)
+            _introduce(job, shared, table)
         done = train(job, folder, table, public, quiet=quiet, world=world)
     except BaseException:
         if not Path(job.ledger).exists() and not (folder / CHECKPOINT).exists():
@@ -176,12 +200,17 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
     tell(job, done, time.monotonic() - started, as_json=as_json)
 
 
-def _introduce(job: Job, shared: bool) -> None:
-    kind = {"classification": "a classifier", "regression": "a regressor"}.get(str(job.schema.get("task")))
-    target = ""
-    if kind:
-        target = f" of {job.schema['target']}"
-    typer.echo(f"training {kind or 'an autoencoder'}{target} on {job.rows:,} {job.unit}, epsilon {job.epsilon:g}")
+def _introduce(job: Job, shared: bool, table: Any) -> None:
+    if job.pictures is not None:
+        from dpmac.cli.pictures import introduced
+
+        typer.echo(introduced(job, table))
+    else:
+        kind = {"classification": "a classifier", "regression": "a regressor"}.get(str(job.schema.get("task")))
+        target = ""
+        if kind:
+            target = f" of {job.schema['target']}"
+        typer.echo(f"training {kind or 'an autoencoder'}{target} on {job.rows:,} {job.unit}, epsilon {job.epsilon:g}")
     if not shared:
         typer.echo("no --ledger was given: the run keeps its own, which knows of nothing else from these rows")
 
@@ -225,8 +254,13 @@ def tell(job: Job, done: Trained, seconds: float, *, as_json: bool) -> None:
         sys.stderr.write("dpmac: this model is not private\n")
 
 
-def public_rows(job: Job) -> Any:
-    """The table of ``--public-test``, every cell and label of it looked over; None without one."""
+def public_rows(job: Job, private: Any = None) -> Any:
+    """The rows of ``--public-test``, every cell and label of them looked over; None without any. Pictures must be like
+    the ``private`` ones."""
+    if job.pictures is not None:
+        from dpmac.cli.pictures import public_pictures
+
+        return public_pictures(job, private, quiet=True)
     from dpmac.cli.scores import check_scored
     from dpmac.tables.files import read_table
 
@@ -247,38 +281,6 @@ def check_kept(job: Job) -> None:
     for option, text in (("--name", job.name), ("--purpose", job.purpose), ("--data-set", job.data_set)):
         check_text(option, text, LONGEST)
     json.dumps([arguments_of(job.estimator(Ledger(), None)), job.schema], allow_nan=False)
-
-
-def _aimed(schema: Schema, target: str | None, autoencoder: bool) -> Schema:
-    """The schema with the target that was asked for."""
-    if autoencoder:
-        if target is not None:
-            raise ArgumentError("--target", target, "an autoencoder has none: leave out one of the two")
-        return replace(schema, target=None, positive=None, task=None)
-    if target is None or target == schema.target:
-        return schema
-    return replace(schema, target=target, positive=None, task=None)
-
-
-def _unseen(schema: Schema, groups: str | None) -> Schema:
-    """The schema without the column that says whose a row is: a model must not see it."""
-    if groups is None or groups not in schema.columns:
-        return schema
-    if groups == schema.target:
-        raise ArgumentError("--groups", groups, "it is the target: name the column that says whose a row is")
-    return replace(schema, columns={name: column for name, column in schema.columns.items() if name != groups})
-
-
-def _units(hidden: str | None) -> list[int] | None:
-    if hidden is None or hidden == "auto":
-        return None
-    if hidden in ("none", ""):
-        return []
-    try:
-        return [int(size) for size in hidden.split(",")]
-    except ValueError:
-        fix = "give whole numbers of units, 64 or 64,32; or none for a linear model"
-        raise ArgumentError("--hidden", hidden, fix) from None
 
 
 def _check_numbers(job: Job) -> None:

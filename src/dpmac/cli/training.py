@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dpmac.cli.ending import NOTHING_SPENT, Failed, told
 from dpmac.cli.jobs import CHECKPOINT, JOB, OWN_LEDGER, Job
 from dpmac.cli.several import rows_of
-from dpmac.cli.watching import Watch, shown
+from dpmac.cli.watching import Watch, shown, work_shown
 
 if TYPE_CHECKING:
     from dpmac.extensions.world import World
@@ -65,7 +65,7 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
     watch = Watch(ledger, job.before, steps_of(job), delta_of(job))
     try:
         with _interrupts_between_steps(watch.may_stop), ledger.noting(purpose=job.purpose, model=job.name):
-            with shown(None if quiet else watch):
+            with shown(None if quiet else watch), work_shown(show=not quiet):
                 _fit(estimator, rows_of(world, table, job), public, job)
             where = _saved(estimator, folder)
             evaluation = _evaluated(estimator, where, public, job)
@@ -81,6 +81,11 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
 
 
 def _fit(estimator: Any, table: Any, public: Any, job: Job) -> None:
+    if job.pictures is not None:
+        from dpmac.cli.pictures import fit
+
+        fit(estimator, job, table, public)
+        return
     schema = job.read_schema()
     if schema.task == "classification" and public is not None:
         estimator.fit(table, public_validation=(public, public[schema.target]), groups=job.groups)
@@ -103,12 +108,17 @@ def _saved(estimator: Any, folder: Path) -> Path:
 
 def _evaluated(estimator: Any, folder: Path, public: Any, job: Job) -> dict[str, Any] | None:
     """Scores on the public rows; None, and a line that says why, if they fail: the model is there, and stays."""
-    from dpmac.cli.scores import evaluation_of, keep
+    from dpmac.cli.scores import evaluation_of, evaluation_of_pictures, keep
 
     if public is None or job.public_test is None:
         return None
+    name = Path(job.public_test).name
     try:
-        found = evaluation_of(estimator, job.read_schema(), public, Path(job.public_test).name, public=True)
+        if job.pictures is not None:
+            p = estimator.predict_proba(public.pixels)
+            found = evaluation_of_pictures(estimator, p, public.labels, name, public=True)
+        else:
+            found = evaluation_of(estimator, job.read_schema(), public, name, public=True)
         keep(folder, found)
     except Exception as error:
         sys.stderr.write(f"dpmac: the model is in {folder}, but not its scores on the public rows: {error}\n")

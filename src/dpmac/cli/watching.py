@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +126,9 @@ def _bar(watch: Watch, over: threading.Event) -> None:
 
     if over.wait(PATIENCE):
         return
+    while watch.done() == 0:  # what comes before the steps has a bar of its own
+        if over.wait(FRAMES):
+            return
     watch.words()
     texts = [TextColumn(f"{{task.fields[{key}]}}") for key in ("spent", "speed", "left")]
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), *texts)
@@ -139,6 +142,39 @@ def _bar(watch: Watch, over: threading.Event) -> None:
                 if seen["left"]:
                     left = f"{seen['left']} left"
                 bar.update(task, completed=seen["done"], spent=seen["spent"], speed=seen["speed"], left=left)
+
+
+@contextmanager
+def work_shown(show: bool = True) -> Iterator[None]:
+    """Within, long work on pictures (reading, mapping, predicting) has a bar, or lines off a terminal."""
+    from dpmac.showing import showing
+
+    if not show:
+        yield
+        return
+    with showing(_work_bar):
+        yield
+
+
+@contextmanager
+def _work_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    from dpmac.training.progress import progress_bar
+
+    if sys.stderr.isatty():
+        with progress_bar(what, show=True, unit="pictures", patience=PATIENCE) as tell:
+            assert tell is not None
+            yield tell
+        return
+    last = time.monotonic()
+
+    def line(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LINES:
+            last = time.monotonic()
+            sys.stderr.write(f"{what}: {done:,} of {total:,}\n")
+            sys.stderr.flush()
+
+    yield line
 
 
 def _clock(seconds: float) -> str:

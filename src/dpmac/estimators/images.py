@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +16,12 @@ from dpmac.estimators.arguments import estimator
 from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.classifier import DPMACClassifier
 from dpmac.estimators.given import Given
+from dpmac.estimators.ids import warn_of_ids
+from dpmac.estimators.picture_tables import Columns, PictureTable
 from dpmac.nets.feature_maps import FeatureMap
+from dpmac.nets.folding import folded
 from dpmac.pictures.arrays import MOST, WHITE, Array, Size, array_of, rows_of
-from dpmac.pictures.folders import is_path, read_flat, read_folder
+from dpmac.pictures.folders import check_wanted, is_path, read_flat, read_folder, read_pictures
 from dpmac.pictures.resizing import SIDES
 from dpmac.planning.plan import Plan
 from dpmac.priors import PicturePrior, Prior, WhiteningOptions, picture_features, whitened
@@ -25,12 +30,14 @@ from dpmac.training.defaults import Defaults, Schedule
 from dpmac.training.pictures import DIRECTIONS, LENGTH, picture_defaults, picture_schedule
 
 FEWEST = 2
+PRIORS = ("an encoder of pictures", "the rows whose moments whiten")  # how notes of public features begin
 
 
 class OfPictures:
     """What is known of pictures after a fit."""
 
     image_shape_: Size
+    table_columns_: Columns | None = None  # where it was fitted on a table: of the paths, and of the labels
 
 
 @estimator
@@ -38,16 +45,19 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
     """A differentially private classifier of pictures: of arrays (n, height, width) or (n, height, width, channels).
 
     Pictures are bytes from 0 to 255 or floating-point numbers from 0 to 1, with 1 channel or 3, all of one size from 4
-    pixels a side on; or they lie in a folder with one folder of PNG or JPEG files for each class. They pass public
-    feature maps (wavelet scattering, and an encoder that saw only drawings), whitened by drawn pictures
-    (:func:`dpmac.priors.picture_features`), once a fit, and a linear layer behind these is trained privately. No
-    picture of anybody has shaped the features, and the statement names what has. After ``fit`` the model is (epsilon,
-    delta)-differentially private for one picture, there or blank; with ``groups`` for one person with all theirs.
+    pixels a side on; or PNG or JPEG files: in a folder with one folder for each class, or with their paths in a table.
+    They pass public feature maps (wavelet scattering, and an encoder that saw only drawings), whitened by drawn
+    pictures (:func:`dpmac.priors.picture_features`), once a fit, and a linear layer behind these is trained privately.
+    No picture of anybody has shaped the features, and the statement names what has. After ``fit`` the model is
+    (epsilon, delta)-differentially private for one picture, there or blank; with ``groups`` for one person with all
+    theirs.
 
     Parameters
     ----------
     features : "both" feature maps, "scattering" or the "encoder" alone.
     directions : how many whitened directions are kept; None keeps 1,000.
+    size, channels : what pictures in files are brought to when they are read, by ``fit`` and by ``predict``: (height,
+        width), and 1 (grey) or 3 (colour). None takes them as they are: all alike.
     others : those of :class:`DPMACClassifier`, but ``schema`` and ``feature_range``, which pictures have no use for.
         ``feature_map`` takes the place of the public features: rows are then a picture's pixels from 0 to 255, flat,
         as an array (height, width, channels) has them. ``prior="auto"`` whitens it by drawn pictures of that size.
@@ -55,31 +65,77 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
 
     Attributes
     ----------
-    image_shape_ (height, width, channels), and those of :class:`DPMACClassifier`.
+    image_shape_ (height, width, channels), and those of :class:`DPMACClassifier`. Once trained, the whitening is folded
+    into the first layer of ``network_`` where that is smaller: its inputs are then the features themselves.
     """
 
     features: Literal["both", "scattering", "encoder"] = "both"
     directions: int | None = None
+    size: tuple[int, int] | None = None
+    channels: int | None = None
 
     @alone_with_ledger
     def fit(
-        self, X: Any, y: Any = None, public_validation: tuple[Any, Any] | None = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        public_validation: tuple[Any, Any] | None = None,
+        groups: Any = None,
+        *,
+        target: str | None = None,
+        images: str | None = None,
     ) -> DPMACImageClassifier:
         """Train on pictures ``X`` and labels ``y``; a folder has both, ``fit("images/")``.
 
+        ``X`` may be a table (pandas, polars, pyarrow, a mapping of columns; or the path of a CSV or Parquet file) whose
+        column ``images`` has paths, relative to the file's folder (of a table in memory to the working directory), and
+        whose column ``target`` has labels; ``groups`` may be the name of a column, too. Without ``images`` it is the
+        only other column. ``predict`` then takes such tables.
         ``groups`` says whose each picture is; ``public_validation`` is as of :class:`DPMACClassifier`. Everything is
         checked before any privacy is spent.
         """
         self._check_arguments()
-        if is_path(X):
+        table, columns = PictureTable.of(X), None
+        if table is not None:
+            columns, X, y, groups = self._of_table(table, y, groups, target, images)
+        elif target is not None or images is not None:
+            raise ArgumentError(
+                "target, images", (target, images), "these name columns, and X is no table: leave them out"
+            )
+        elif is_path(X):
             if y is not None:
                 raise ArgumentError("y", type(y).__name__, "the folders' names are the labels: leave y out")
-            X, y = read_folder(X)
-        elif y is None:
-            raise ArgumentError("y", None, "give a label for each picture")
+            X, y = read_folder(X, self.size, self.channels)
+        if y is None:
+            raise ArgumentError("y", None, "give a label for each picture (of a table: target='column')")
         pictures, self.image_shape_ = array_of(X)
         super().fit(self._rows(pictures), y, public_validation, groups)
+        self.table_columns_ = columns
+        self._fold()
         return self
+
+    def _of_table(
+        self, table: PictureTable, y: Any, groups: Any, target: str | None, images: str | None
+    ) -> tuple[Columns, Array, Any, Any]:
+        """The columns' names, and pictures, labels and whose they are, from a table."""
+        by_name = isinstance(groups, str)
+        columns = table.columns(images, target, groups if by_name else None)
+        if target is not None:
+            if y is not None:
+                raise ArgumentError("y", type(y).__name__, f"the labels are in the column {target!r}: leave y out")
+            y = table.labels(target)
+        if by_name:
+            groups = table.cells(groups)
+        elif groups is None and math.isfinite(self.epsilon) and self._world.leads:
+            warn_of_ids(table.table)
+        return columns, read_pictures(table.files(columns[0]), self.size, self.channels), y, groups
+
+    def _fold(self) -> None:
+        """Keep the model without the whitening, which holds a hundred times as many numbers, where that can be."""
+        found = folded(self.network_, self.feature_map_)
+        if found is not None:
+            self.network_, self.feature_map_ = found
+            self.run_ = replace(self.run_, model=self.network_, feature_map=self.feature_map_)
 
     def _check_arguments(self) -> None:
         """Raise for arguments that pictures have no use for, before anything is read."""
@@ -90,6 +146,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
             integer("directions", self.directions, "give how many directions to keep, or None", low=FEWEST)
         if self.features not in ("both", "scattering", "encoder"):
             raise ArgumentError("features", self.features, "choose 'both', 'scattering' or 'encoder'")
+        check_wanted(self.size, self.channels)
 
     def _rows(self, pictures: Array) -> Array:
         """Flat rows; pictures for a feature map of the user's own keep their size."""
@@ -99,8 +156,12 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
 
     def _raw(self, X: Any) -> Tensor:
         check_is_fitted(self, "image_shape_")
-        if is_path(X):
-            X = read_flat(X, channels=self.image_shape_[2])
+        table = PictureTable.of(X)
+        if table is not None:
+            column, _ = table.columns(*(self.table_columns_ or (None, None)))
+            X = read_pictures(table.files(column), self.size, self.image_shape_[2])
+        elif is_path(X):
+            X = read_flat(X, self.size, self.image_shape_[2])
         pictures, shape = array_of(X)
         if shape != self.image_shape_:
             fix = f"the model was fitted on {_sized(self.image_shape_)}: give such"
@@ -145,6 +206,18 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
             return height, width, channels
         side = SIDES[channels]
         return side, side, channels
+
+    # --- what is said of it -------------------------------------------------------------------------------------------
+
+    def takes(self) -> str:
+        """What a fitted model takes, in words."""
+        check_is_fitted(self, "image_shape_")
+        return _sized(self.image_shape_)
+
+    def known_beforehand(self) -> tuple[str, ...]:
+        """The lines of a fitted model's statement that name what has shaped its features: no private picture has."""
+        check_is_fitted(self, "privacy_")
+        return tuple(note for note in self.privacy_.notes if note.startswith(PRIORS))
 
     # --- how it is trained --------------------------------------------------------------------------------------------
 

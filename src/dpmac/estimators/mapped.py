@@ -82,8 +82,10 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
         return replace(found, penalty=penalty_for(own.n, regression=self._regression))
 
     def _train(self, *given: Any, **more: Any) -> tuple[PrivateRows, Outputs, NoiseSource]:
-        """With a bar for mapping rows, where that takes long."""
+        """With a bar for mapping rows, where that takes long; without progress a bar of the caller's own stays."""
         show = self._world.leads and self._machine.progress
+        if show is False:
+            return super()._train(*given, **more)
         with showing(partial(progress_bar, show=show, unit="rows", patience=2.0)):
             return super()._train(*given, **more)
 

@@ -22,7 +22,7 @@ from dpmac.nets.files import rebuilding
 from dpmac.pictures.encoder import Encoder, check_layout, features, load_encoder, size_of, stages_of
 from dpmac.pictures.resizing import SIDES, Squares
 from dpmac.pictures.scattering import CHANNELS, Wavelets
-from dpmac.pictures.shipped import shipped_encoder
+from dpmac.pictures.shipped import CHECKSUMS, channels_of, shipped_encoder
 from dpmac.randomness import SeededNoise
 
 SMALLEST = 8  # pixels of a side that is scattered
@@ -124,7 +124,8 @@ class DrawnEncoder(PictureMap):
 
     ``trained_on`` says what they come from and stands in the statement. Get one by :meth:`shipped`, which has the
     encoder that comes with the package, or by :meth:`read` from a file that ``python -m dpmac.pictures.train`` wrote.
-    It computes in single precision, or in double precision if the weights have that.
+    It computes in single precision, or in double precision if the weights have that. Instead of the weights of an
+    encoder of the package the SHA-256 of its file will do; so it is saved.
     """
 
     kind = "drawn-encoder"
@@ -132,7 +133,7 @@ class DrawnEncoder(PictureMap):
 
     def __init__(
         self,
-        weights: Tensor,
+        weights: Tensor | str,
         widths: Sequence[int],
         trained_on: str,
         height: int,
@@ -141,6 +142,10 @@ class DrawnEncoder(PictureMap):
         white: float = 255.0,
         side: int | None = None,
     ) -> None:
+        self.checksum: str | None = None
+        if isinstance(weights, str):
+            self.checksum = weights
+            weights = _flat(load_encoder(shipped_encoder(channels_of(weights)))[0])
         dtype = torch.float32
         if isinstance(weights, Tensor) and weights.dtype == torch.float64:
             dtype = torch.float64
@@ -155,7 +160,9 @@ class DrawnEncoder(PictureMap):
     @classmethod
     def shipped(cls, height: int, width: int, channels: int = 1, white: float = 255.0) -> DrawnEncoder:
         """The encoder for grey or coloured pictures that comes with the package; its checksum is compared."""
-        return cls._of(shipped_encoder(channels), height, width, white)
+        found = cls._of(shipped_encoder(channels), height, width, white)
+        found.checksum = CHECKSUMS[channels]
+        return found
 
     @classmethod
     def read(cls, path: str | Path, height: int, width: int, white: float = 255.0) -> DrawnEncoder:
@@ -167,7 +174,7 @@ class DrawnEncoder(PictureMap):
     @classmethod
     def _of(cls, path: Path, height: int, width: int, white: float) -> DrawnEncoder:
         encoder, about = load_encoder(path)
-        weights = torch.cat([tensor.half().flatten() for tensor in encoder.state_dict().values()])
+        weights = _flat(encoder)
         with rebuilding(path, "picture encoder"):
             recipe = about["recipe"]
             drawn = f"{about['trained on']} (style {recipe['style']})"
@@ -183,7 +190,10 @@ class DrawnEncoder(PictureMap):
         return size_of(self.widths)
 
     def arguments(self) -> dict[str, Any]:
-        known = {"weights": self.weights, "widths": list(self.widths), "trained_on": self.trained_on}
+        weights: Tensor | str = self.weights
+        if self.checksum is not None and self._is_shipped(self.checksum):
+            weights = self.checksum
+        known = {"weights": weights, "widths": list(self.widths), "trained_on": self.trained_on}
         return {**known, **super().arguments()}
 
     def notes(self) -> tuple[str, ...]:
@@ -197,6 +207,11 @@ class DrawnEncoder(PictureMap):
         weights = 0.2 * draw.normal((count,))
         return cls(weights, widths, "nothing: drawn numbers", 8, 9, channels=3, white=1.0, side=8), (216,)
 
+    def _is_shipped(self, checksum: str) -> bool:
+        """Whether the weights are still those of the package: whoever has them may write to them."""
+        there = _flat(load_encoder(shipped_encoder(channels_of(checksum)))[0])
+        return self.weights.dtype == there.dtype and torch.equal(self.weights.cpu(), there)
+
     def _by_name(self) -> dict[str, Tensor]:
         """The weights in the precision of the computation, convolutions as a processor likes them."""
         found, done = dict[str, Tensor](), 0
@@ -208,6 +223,11 @@ class DrawnEncoder(PictureMap):
                 weight = weight.contiguous(memory_format=torch.channels_last)
             found[name] = weight
         return found
+
+
+def _flat(encoder: Encoder) -> Tensor:
+    """All weights in one tensor, in half precision, as files have them."""
+    return torch.cat([tensor.half().flatten() for tensor in encoder.state_dict().values()])
 
 
 def layout_of(channels: int, widths: Sequence[int]) -> dict[str, torch.Size]:

@@ -16,6 +16,7 @@ import numpy as np
 from dpmac.checks import ArgumentError, integer
 from dpmac.pictures.arrays import SMALLEST, Array
 from dpmac.pictures.resizing import LARGEST, SIDES
+from dpmac.showing import shown
 
 FORMATS = ("PNG", "JPEG")
 GREY = ("1", "L", "LA", "I", "I;16", "F")  # Pillow's names for pixels without colour
@@ -36,6 +37,12 @@ def read_folder(
     with a dot are left out. All pictures must have one size, or are brought to ``size`` (height, width), and all must
     be grey or all in colour, or are made so by ``channels``, 1 or 3. Reading needs Pillow (``dpmac[images]``).
     """
+    files, labels = labelled_files(folder)
+    return read_pictures(files, size, channels), np.array(labels)
+
+
+def labelled_files(folder: str | Path) -> tuple[list[Path], list[str]]:
+    """The files of a folder with one folder for each class, and the names of the folders they lie in, unread."""
     root = _folder(folder)
     classes = sorted(path for path in root.iterdir() if not path.name.startswith("."))
     for path in classes:
@@ -49,7 +56,19 @@ def read_folder(
         inside = _files_in(path)
         files += inside
         labels += [path.name] * len(inside)
-    return read_pictures(files, size, channels), np.array(labels)
+    return files, labels
+
+
+def files_under(folder: str | Path) -> list[Path]:
+    """All files in a folder and in the folders within, by name; names that begin with a dot are left out."""
+    root = _folder(folder)
+    found = list[Path]()
+    for place, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [Path(place) / name for name in names if not name.startswith(".")]
+    if not found:
+        raise ArgumentError("X", str(folder), "there is no picture in this folder: add some, or give another")
+    return sorted(found)
 
 
 def read_flat(folder: str | Path, size: tuple[int, int] | None = None, channels: int | None = None) -> Array:
@@ -61,36 +80,43 @@ def read_pictures(
     files: Sequence[str | Path], size: tuple[int, int] | None = None, channels: int | None = None
 ) -> Array:
     """Pictures from files of the formats PNG and JPEG, (n, height, width, channels) bytes; see :func:`read_folder`."""
+    check_wanted(size, channels)
+    if not files:
+        raise ArgumentError("files", "none", "give at least one file")
+    found: Array | None = None
+    with shown("reading pictures") as tell:
+        for number, file in enumerate(files):
+            pixels = read_picture(Path(file), size, channels)
+            if found is None:
+                found = np.empty((len(files), *pixels.shape), dtype=np.uint8)
+            if pixels.shape != found.shape[1:]:
+                raise ArgumentError("X", str(file), _differs(pixels.shape, found.shape[1:], str(files[0])))
+            found[number] = pixels
+            tell(number + 1, len(files))
+    assert found is not None
+    return found
+
+
+def check_wanted(size: Any, channels: Any) -> None:
+    """Raise unless files can be brought to this size, and to so many channels; None leaves them as they are."""
     if size is not None:
         fix = f"give (height, width), pixels from {SMALLEST} to {LARGEST:,}, or None"
         if not isinstance(size, tuple | list) or len(size) != 2:
             raise ArgumentError("size", size, fix)
-        height, width = (integer("size", side, fix, low=SMALLEST, high=LARGEST) for side in size)
-        size = (height, width)
+        for side in size:
+            integer("size", side, fix, low=SMALLEST, high=LARGEST)
     if channels is not None and channels not in SIDES:
         raise ArgumentError("channels", channels, "give 1 for grey pictures, 3 for colours, or None")
-    if not files:
-        raise ArgumentError("files", "none", "give at least one file")
-    found: Array | None = None
-    for number, file in enumerate(files):
-        pixels = _read(Path(file), size, channels)
-        if found is None:
-            found = np.empty((len(files), *pixels.shape), dtype=np.uint8)
-        if pixels.shape != found.shape[1:]:
-            raise ArgumentError("X", str(file), _differs(pixels.shape, found.shape[1:], str(files[0])))
-        found[number] = pixels
-    assert found is not None
-    return found
 
 
 def _differs(shape: tuple[int, ...], first: tuple[int, ...], name: str) -> str:
     if shape[:2] != first[:2]:
         there = f"it has {shape[0]} x {shape[1]} pixels, and {name} has {first[0]} x {first[1]}"
-        return f"{there}: bring all to one size, read_folder(folder, size=({first[0]}, {first[1]}))"
+        given = f"size=({first[0]}, {first[1]})"
+        return f"{there}: bring all to one size, {given} (dpmac train --size {first[0]}x{first[1]})"
     what = {1: "grey", 3: "in colour"}
-    return (
-        f"it is {what[shape[2]]}, and {name} is {what[first[2]]}: read_folder(folder, channels=1), or 3, makes all so"
-    )
+    made = "channels=1, or 3, makes all so (dpmac train --channels 1)"
+    return f"it is {what[shape[2]]}, and {name} is {what[first[2]]}: {made}"
 
 
 def _folder(folder: str | Path) -> Path:
@@ -110,7 +136,7 @@ def _files_in(folder: Path) -> list[Path]:
     return found
 
 
-def _read(path: Path, size: tuple[int, int] | None, channels: int | None) -> Array:
+def read_picture(path: Path, size: tuple[int, int] | None = None, channels: int | None = None) -> Array:
     """One picture's bytes (height, width, channels)."""
     with _said(path):
         if path.stat().st_size > MOST_BYTES:
@@ -124,8 +150,8 @@ def _read(path: Path, size: tuple[int, int] | None, channels: int | None) -> Arr
             if channels is None:
                 channels = 3 - 2 * int(picture.mode in GREY)
             pixels = _eight_bits(picture).convert({1: "L", 3: "RGB"}[channels])
-            if size is not None and size != (height, width):
-                pixels = pixels.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+            if size is not None and tuple(size) != (height, width):
+                pixels = pixels.resize((int(size[1]), int(size[0])), Image.Resampling.BILINEAR)
             return np.asarray(pixels, dtype=np.uint8).reshape(pixels.height, pixels.width, channels)
 
 
@@ -149,7 +175,7 @@ def _said(path: Path) -> Iterator[None]:
     except ArgumentError:
         raise
     except Exception as error:  # a damaged file makes Pillow raise whatever it ran into
-        fix = f"it cannot be read as a {' or '.join(FORMATS)} picture ({_first_line(error)}): mend or remove it"
+        fix = f"it cannot be read as a {' or '.join(FORMATS)} picture ({_first_line(error)}): repair or remove it"
         raise ArgumentError("X", str(path), fix) from None
 
 

@@ -67,6 +67,8 @@ def _what(run: RunContents) -> str:
     width = ""
     if columns:
         width = f" {side} {columns} columns{table_}"
+    if hasattr(estimator, "takes"):  # pictures have no columns
+        width = f": it takes {estimator.takes()}"
     words = [f"{article} {run.kind}{of}{width}."]
     classes = getattr(estimator, "classes_", None)
     if classes is not None and not run.codes:

@@ -11,6 +11,7 @@ from pathlib import Path
 from dpmac.checks import ArgumentError
 from dpmac.files import whole_file
 from dpmac.report.attack import attack_on
+from dpmac.report.drawings import pictures_section, takes_pictures
 from dpmac.report.markup import Markup, document, paragraph
 from dpmac.report.on_columns import columns_section
 from dpmac.report.on_model import calibration_section, head_section, scores_section
@@ -46,6 +47,9 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
 def page_of(run: RunContents) -> str:
     """The whole page as text."""
     attack = attack_on(run.ledger.mechanisms(), run.delta)
+    of_inputs = columns_section
+    if takes_pictures(run):
+        of_inputs = pictures_section
     sections: list[Markup | None] = [
         head_section(run, attack),
         scores_section(run),
@@ -54,7 +58,7 @@ def page_of(run: RunContents) -> str:
         spending_section(run),
         signal_section(run),
         calibration_section(run),
-        columns_section(run),
+        of_inputs(run),
         ledger_section(run),
     ]
     made = paragraph("Made by dpmac from the run folder alone. This page fetches nothing and runs no script.")

@@ -61,6 +61,9 @@ section {{ margin-top: 2.4rem; padding-top: 1.6rem; border-top: 1px solid var(--
 .card h3 span {{ font-weight: 400; color: var(--soft); white-space: nowrap; }}
 .wide {{ max-width: 40rem; margin: 0 0 .8rem; }}
 .wide .row {{ grid-template-columns: minmax(0, 12rem) minmax(3rem, 1fr) 3.6rem; }}
+.drawn {{ display: grid; grid-template-columns: repeat(auto-fill, 6.5rem); gap: .7rem; margin: 0 0 .8rem; }}
+.drawn div {{ break-inside: avoid; font-size: .8rem; line-height: 1.3; color: var(--soft); }}
+.drawn img {{ display: block; width: 6.5rem; image-rendering: pixelated; border: 1px solid var(--rule); }}
 figure {{ margin: 0 0 1rem; max-width: 30rem; }}
 figcaption {{ font-size: .85rem; line-height: 1.45; margin-top: .3rem; }}
 svg {{ display: block; width: 100%; height: auto; font: 12px system-ui, -apple-system, "Segoe UI", "Liberation Sans",

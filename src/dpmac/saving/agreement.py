@@ -20,6 +20,9 @@ def pictures_agree(model: Any) -> bool:
     shape = model.image_shape_
     if not isinstance(shape, tuple) or len(shape) != 3 or any(type(one) is not int or one < 1 for one in shape):
         return False
+    columns = model.table_columns_ or ("", None)
+    if not isinstance(columns, tuple) or len(columns) != 2 or not all(isinstance(c, str | None) for c in columns):
+        return False
     return max(shape) <= LARGEST and math.prod(model._size) == model.n_features_in_ and labels_agree(model)
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from dpmac.estimators import DPMACImageClassifier
 from dpmac.estimators.labelled import Labelled
 from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.ranged import Ranged
@@ -81,6 +82,12 @@ def _block(text: str) -> str:
 def _inputs(estimator: OnRows, schema: Schema | None) -> list[str]:
     if isinstance(estimator, ModuleEstimator):
         return _module_inputs(estimator)
+    if isinstance(estimator, DPMACImageClassifier):
+        known = estimator.known_beforehand()
+        lines = [f"{estimator.takes().capitalize()}: an array (n, height, width, channels), or a folder of files."]
+        if known:
+            lines += ["What it knew before it saw any, without anybody's picture:", _block("\n".join(known))]
+        return lines
     if schema is None:
         given = estimator.feature_range
         scale = "as they are"
@@ -113,7 +120,10 @@ def _outputs(estimator: OnRows, schema: Schema | None) -> str:
         names = ", ".join(_code(name) for name in estimator.classes_.tolist())
         if estimator._indicator is not None:
             return f"Which of these labels a row has: {names}."
-        return f"The class{target} of a row, one of {names}, and the probability of each."
+        row = "row"
+        if isinstance(estimator, DPMACImageClassifier):
+            row = "picture"
+        return f"The class{target} of a {row}, one of {names}, and the probability of each."
     if isinstance(estimator, Ranged):
         low, high = estimator.target_range_
         return f"A number{target} within {low:g} .. {high:g}."
@@ -125,6 +135,8 @@ def _usage(estimator: OnRows, table: bool, name: str) -> str:
     rows, load = "an array", f"dpmac.load({name!r})"
     if table:
         rows = "a table with these columns"
+    if isinstance(estimator, DPMACImageClassifier):
+        rows = "an array of pictures, or a folder of files"
     if isinstance(estimator, ModuleEstimator):
         rows, load = "as above", f"dpmac.load({name!r}, module=...)"
     call = "model.transform(rows)"

@@ -40,7 +40,7 @@ from dpmac.training import Run
 from dpmac.training.run import Record
 
 MODEL = "model.safetensors"
-EVERYWHERE = ("n_features_in_", "feature_names_in_")  # the second where columns have names
+EVERYWHERE = ("n_features_in_", "feature_names_in_", "table_columns_")  # the second where columns have names
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,11 @@ def cells(table: Any, names: Sequence[str]) -> dict[str, Array]:
     return found
 
 
+def has_names(table: Any) -> bool:
+    """Whether a table's columns have names."""
+    return _by_name(table) is not None
+
+
 def names_of(table: Any) -> list[str]:
     """The names of a table's columns, in order; an error if it has none."""
     named = _by_name(table)

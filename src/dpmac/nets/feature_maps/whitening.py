@@ -46,7 +46,11 @@ class Whitening(FeatureMap):
         return (self.matrix.shape[1],)
 
     def arguments(self) -> dict[str, Any]:
-        return {"centre": self.centre, "matrix": self.matrix, "prior": self.prior}
+        """The matrix in single precision where that holds the same numbers: a file of half the size."""
+        single = self.matrix.float()
+        if not torch.equal(single.double(), self.matrix):
+            single = self.matrix
+        return {"centre": self.centre, "matrix": single, "prior": self.prior}
 
     def notes(self) -> tuple[str, ...]:
         return (f"the rows whose moments whiten the model's inputs, which hold nobody's data: {self.prior};",)
