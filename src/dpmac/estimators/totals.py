@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dpmac.extensions.accounts import most_that_fits, over_total
+from dpmac.extensions.accounts import over_total
+from dpmac.planning.calibration import MULTIPLIERS, calibrate
 from dpmac.privacy import Mechanism
 from dpmac.privacy.accounting import epsilon_of
 
-_TRIES = 5  # plans between the two that are near the largest epsilon that fits: each takes a fraction of a second
-_STEP = 0.8
+_STEP = 0.9  # by which a guess is lowered until it fits: each takes a plan, a fraction of a second
 _LEAST = 0.01  # an epsilon below this is no advice: nothing can be learned with it
 
 
@@ -57,14 +57,11 @@ def _largest(
         own = own_at(at)
         return all(total.holds([*spent, *own]) for total in totals)
 
-    low = min(most_that_fits(spent, min(total.epsilon, 1e6), total.delta) for total in totals)  # of a single release
-    low = high = min(epsilon, low)
+    low = high = min(epsilon, 1.05 * min(_near(total, epsilon_of(spent, total.delta)) for total in totals))
     while low >= _LEAST and not fits(low):
         low, high = _STEP * low, low
-    for _ in range(_TRIES):
+    while low >= _LEAST and high - low > max(_LEAST, 0.02 * low):
         middle = (low + high) / 2
-        if high - low < _LEAST:
-            break
         if fits(middle):
             low = middle
         else:
@@ -73,3 +70,22 @@ def _largest(
     if rounded < _LEAST or not fits(rounded):
         return 0.0
     return rounded
+
+
+def _near(total: Total, spent: float) -> float:
+    """About what is left of a total, as if all that was spent were one Gaussian release: their costs add as squares."""
+    if spent >= total.epsilon or math.isinf(total.epsilon):
+        return max(0.0, total.epsilon - spent)
+    whole, gone = _square(total.epsilon, total.delta), 0.0
+    if spent >= _LEAST:
+        gone = _square(spent, total.delta)
+    if whole <= gone:
+        return 0.0
+    return epsilon_of(
+        [Mechanism(max(MULTIPLIERS.low, min(MULTIPLIERS.high, 1 / math.sqrt(whole - gone))))], total.delta
+    )
+
+
+def _square(epsilon: float, delta: float) -> float:
+    """The squared signal-to-noise ratio of the one Gaussian release that costs ``epsilon``."""
+    return calibrate(lambda noise: [Mechanism(noise)], min(epsilon, 1e3), delta) ** -2

@@ -28,18 +28,20 @@ def check_place(path: Path, *, new: bool = False) -> None:
         check_name(path)
 
 
-def check_name(path: Path) -> None:
+def check_name(path: Path, name: str = "ledger") -> None:
     """Raise if there is no ledger at ``path``, and one of nearly the same name is beside it."""
     if path.exists() and path.stat().st_size:
         return
     found = similar(path)
     if found is not None:
+        begin = "dpmac train --new-ledger, or open it by dpmac ledger init"
+        if name == "ledger":
+            begin = f"Ledger({str(path)!r}), or dpmac train --new-ledger"
         fix = (
             f"there is no such ledger, and {found.name} is beside it: give that name, or what these rows have given is "
-            f"forgotten. If the rows are others, begin a second one with Ledger({str(path)!r}), dpmac ledger init or "
-            "dpmac train --new-ledger"
+            f"forgotten. If the rows are others, begin a second one: {begin}"
         )
-        raise ArgumentError("ledger", str(path), fix)
+        raise ArgumentError(name, str(path), fix)
 
 
 def similar(path: Path) -> Path | None:
