@@ -20,6 +20,7 @@ LOOKED_AT = {
     ("extensions/ledger_file.py", "open"),  # the ledger: made and appended to where its user says that it is
     ("cli/places.py", "open"),  # may the ledger be appended to? Nothing is written
     ("training/exclusive.py", "open"),  # a folder, to lock it
+    ("extensions/writers.py", "open"),  # a lock beside the ledger: a plain file with one name, or none is taken
 }
 NAMES = st.text(st.sampled_from("ab.[]*? é0"), min_size=1, max_size=8).filter(lambda name: name.strip("."))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutants.bugs import (
     accounting,
+    accounts,
     bounds,
     chunks,
     counts,
@@ -30,7 +31,7 @@ from mutants.bugs import (
 
 PARTS = (
     *(sampling, counts, private_code, parts, chunks, bounds, reference, door, noise, randomness),
-    *(ledger, provenance, accounting, methods, modules, module_estimators, fine_tuning, training, together),
+    *(ledger, accounts, provenance, accounting, methods, modules, module_estimators, fine_tuning, training, together),
     *(estimators, files, saying, spending),
 )
 MUTANTS = tuple(mutant for part in PARTS for mutant in part.MUTANTS)

@@ -14,7 +14,8 @@ CORE = ("privacy", "kernels", "extensions", "bounds", "planning", "randomness") 
 _NAMED = {
     "ledger": (
         *("privacy/ledger.py", "privacy/entry.py", "extensions/ledgers.py", "extensions/entries.py"),
-        *("extensions/ledger_file.py", "extensions/rollback_guard.py", "files.py"),
+        *("extensions/ledger_file.py", "extensions/ledger_header.py", "extensions/rollback_guard.py", "files.py"),
+        *("extensions/accounts.py", "extensions/accounted.py", "extensions/ledger_places.py", "extensions/writers.py"),
     ),
     "account": (
         *("privacy/accounting.py", "kernels/loss_distributions.py", "planning/calibration.py", "planning/plan.py"),

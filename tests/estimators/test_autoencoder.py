@@ -151,7 +151,7 @@ def test_the_code_is_as_long_as_asked_or_as_there_are_inputs(private):
         ({"share": 0.0}, "share=0.0: give the part"),
         ({"epsilon": -1}, "epsilon=-1: give a number above 0"),
         ({"delta": 0.1}, "delta=0.1: it must be below 1/n"),
-        ({"total_epsilon": 1.0}, "total_epsilon=1.0: the ledger holds 0 already"),
+        ({"total_epsilon": 1.0}, "total_epsilon=1.0: the ledger holds 0.00 already"),
         ({"total_epsilon": 1.0, "method": "gradient", "batch_size": 8000, "epochs": 1}, "total_epsilon=1.0"),
         ({"hidden_layer_sizes": "wide", "method": "gradient"}, "hidden_layer_sizes='wide'"),
         ({"machine": Machine(device="nonsense")}, "device='nonsense'"),

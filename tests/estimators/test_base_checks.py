@@ -34,15 +34,23 @@ AFTER = (Mechanism(20.0, 1.0, 1, "residuals"),)
 class Model(PrivateEstimator):
     """Sums of rows, by regression."""
 
-    def fit(self, X, groups=None, **more):
+    _before_end = ()
+
+    def _after_at(self, n, epsilon):
+        return self._before_end
+
+    def fit(self, X, groups=None, after=(), **more):
+        self._before_end = after or self._before_end
         rows, y = self._checked(X, X[:, 0], groups)
         self._train(rows, torch.as_tensor(y, dtype=torch.float32).reshape(-1, 1), LOSSES["squared"], **more)
         return self
 
 
-def model(**more):
+def model(after=(), **more):
     usual = {"epochs": 1, "batch_size": N, "feature_range": (-1, 1), "random_state": 0}
-    return Model((4,), **{**usual, **more})
+    made = Model((4,), **{**usual, **more})
+    made._before_end = after
+    return made
 
 
 class Stop(Exception):  # noqa: N818 - the end of a test
@@ -179,22 +187,22 @@ def test_what_is_no_such_thing_is_refused(argument, handed):
 @pytest.mark.parametrize("after", [(), AFTER])
 @pytest.mark.parametrize("length", [{"epochs": 3}, {"epochs": None}])
 def test_the_plan_and_what_follows_it_cost_the_budget_together(after, length):
-    own = model(epsilon=3.0, **length)._plan(N, schedule_for(N), after, Ledger())
+    own = model(after, epsilon=3.0, **length)._plan(N, schedule_for(N), Ledger())
     assert own.steps == (3 if length["epochs"] else schedule_for(N).steps)
     assert own.batch_size == N
     assert {one.label for one in own.mechanisms()} == {"training step", *(one.label for one in after)}
     assert 2.99 < epsilon_of(own.mechanisms(), own.delta) <= 3.0
-    assert model(batch_size=None)._plan(N, schedule_for(N), (), Ledger()).batch_size == schedule_for(N).batch_size
+    assert model(batch_size=None)._plan(N, schedule_for(N), Ledger()).batch_size == schedule_for(N).batch_size
 
 
 def test_a_total_is_asked_with_all_of_the_plan_and_all_of_the_ledger():
     ledger = Ledger()
     ledger.append(Entry("mean", 8.0, 1.0))
-    own = model(epsilon=3.0)._plan(N, schedule_for(N), AFTER, ledger)
+    own = model(AFTER, epsilon=3.0)._plan(N, schedule_for(N), ledger)
     whole = epsilon_of([*ledger.mechanisms(), *own.mechanisms()], own.delta)
-    model(epsilon=3.0, total_epsilon=whole)._plan(N, schedule_for(N), AFTER, ledger)
+    model(AFTER, epsilon=3.0, total_epsilon=whole)._plan(N, schedule_for(N), ledger)
     with pytest.raises(ArgumentError, match="total_epsilon="):
-        model(epsilon=3.0, total_epsilon=whole - 1e-6)._plan(N, schedule_for(N), AFTER, ledger)
+        model(AFTER, epsilon=3.0, total_epsilon=whole - 1e-6)._plan(N, schedule_for(N), ledger)
 
 
 def test_a_ledger_of_persons_is_not_gone_on_with_for_rows(handed):

@@ -35,10 +35,10 @@ def test_a_total_has_room_for_exactly_what_ledger_and_fit_cost_together(delta):
     whole = epsilon_of([*ledger.mechanisms(), *OWN], delta)
     assert whole > max(ledger.epsilon(delta), epsilon_of(OWN, delta))
     for enough in (None, math.inf, whole + 1e-9, whole):
-        DPMACPCA(total_epsilon=enough)._check_total(ledger, OWN, delta)
+        DPMACPCA(total_epsilon=enough)._check_total(ledger, lambda _: OWN, delta)
     for little in (math.nextafter(whole, 0.0), ledger.epsilon(delta), 1e-3):
         with pytest.raises(ArgumentError, match="total_epsilon="):
-            DPMACPCA(total_epsilon=little)._check_total(ledger, OWN, delta)
+            DPMACPCA(total_epsilon=little)._check_total(ledger, lambda _: OWN, delta)
     assert len(ledger) == 1
 
 

@@ -103,7 +103,7 @@ def test_a_table_comes_back_as_a_table():
 def test_fits_share_a_ledger_and_one_that_has_no_room_spends_nothing():
     ledger = Ledger()
     first = pca(ledger=ledger, total_epsilon=2.5).fit(X)
-    with pytest.raises(ArgumentError, match=r"total_epsilon=2.5: the ledger holds 2 already"):
+    with pytest.raises(ArgumentError, match=r"total_epsilon=2.5: the ledger holds 2.00 already"):
         pca(ledger=ledger, total_epsilon=2.5).fit(X)
     assert len(ledger) == 2
     second = pca(ledger=ledger, epsilon=1.0).fit(X)

@@ -48,11 +48,12 @@ def test_calibrate_false_spends_all_on_the_training(private):
 
 
 def test_few_rows_have_their_base_rates_alone_and_without_noise_nothing_is_calibrated():
-    assert isinstance(model()._calibration(999), BaseRates)
-    assert model()._calibration(249).noise_multiplier < model()._calibration(250).noise_multiplier  # epsilon is 2
-    assert isinstance(model()._calibration(1000), Calibration)
-    assert isinstance(model(epsilon=0.4)._calibration(1000), BaseRates)
-    assert model(calibrate=False)._calibration(300) is None
+    assert isinstance(model()._calibration(999, 2.0), BaseRates)
+    few, more = (model()._calibration(n, 2.0) for n in (249, 250))
+    assert few.noise_multiplier < more.noise_multiplier
+    assert isinstance(model()._calibration(1000, 2.0), Calibration)
+    assert isinstance(model()._calibration(1000, 0.4), BaseRates)
+    assert model(calibrate=False)._calibration(300, 2.0) is None
     assert plain().fit(TABLE).calibration_ is None
     fitted = small(epsilon=1.0, calibrate=True).fit(FEW)
     assert fitted.calibration_[0] == 1.0

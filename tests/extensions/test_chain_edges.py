@@ -287,7 +287,7 @@ def test_the_name_of_a_new_ledger_is_on_the_disk_before_its_first_release_return
     ledger = Ledger(tmp_path / "ledger")
     ledger._file.guarded = False
     ledger.append(STEP)
-    assert disk == [("file", "ledger", 2), ("folder", ["ledger"])]
+    assert disk == [("file", "ledger", 2), ("folder", ["ledger", "ledger.writer"])]
     disk.clear()
     ledger.append(STEP)
     assert disk == [("file", "ledger", 3)]
@@ -303,7 +303,8 @@ def test_a_renewed_file_is_on_the_disk_before_it_takes_the_old_ones_place_and_so
     moved = next(place for place, what in enumerate(disk) if what[0] == "moved")
     part = disk[moved][1]
     assert ("file", part, 3) in disk[:moved]
-    assert disk[moved:] == [("moved", part, "ledger"), ("folder", ["ledger"]), ("file", "ledger", 4)]
+    there = ("folder", ["ledger", "ledger.writer"])
+    assert disk[moved:] == [("moved", part, "ledger"), there, ("file", "ledger", 4)]
 
 
 def test_a_line_without_end_is_refused_before_it_is_read(tmp_path):

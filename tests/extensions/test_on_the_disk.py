@@ -9,6 +9,7 @@ import pytest
 
 from doorway import ONE, go
 from dpmac.extensions import ledger_file as chain
+from dpmac.extensions.ledger_header import LINE_BYTES
 from dpmac.privacy import Ledger
 from dpmac.privacy.entry import Entry
 
@@ -97,7 +98,7 @@ def test_a_line_has_a_megabyte_at_most(tmp_path):
     ledger.append(Entry("test", 1.0, 0.5))
     header, line = ledger.path.read_text(encoding="utf-8").splitlines()
     full = line.ljust(2**20)
-    assert len(full) == chain.LINE_BYTES
+    assert len(full) == LINE_BYTES
     ledger.path.write_text(f"{header}\n{full}\n", encoding="utf-8")
     assert len(Ledger.read(ledger.path)) == 1
     ledger.path.write_text(f"{header}\n{full} \n", encoding="utf-8")

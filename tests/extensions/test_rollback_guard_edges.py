@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from dpmac.checks import ArgumentError
 from dpmac.extensions import rollback_guard as witness
 from dpmac.extensions.rollback_guard import guard_file_of, recorded
 from dpmac.privacy import Entry, Ledger
@@ -62,11 +63,15 @@ def test_nothing_is_read_from_a_pipe_in_its_place(path):
         os.close(pipe)
 
 
-def test_a_witness_of_no_releases_lets_a_ledger_begin(tmp_path):
+def test_an_account_that_is_gone_is_not_forgotten_though_nothing_was_released(tmp_path):
+    """Only an account is there without a release: begun anew, its total would hold no more."""
     path = tmp_path / "ledger"
-    guard_file_of(path).write_text(json.dumps({"entries": "000000000000", "head": "0", "root": "0"}))
-    Ledger(path).append(ONE)
-    assert len(Ledger.load(path)) == 1
+    Ledger.init(path, total_epsilon=4.0)
+    path.unlink()
+    for begin in (Ledger, Ledger.at):
+        with pytest.raises(ArgumentError, match=r"an account was opened here, .* and is gone"):
+            begin(path)
+    assert not path.exists()
 
 
 def test_it_is_told_in_a_folder_where_nobody_may_make_files(path, monkeypatch):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dpmac.cli import (
+    accounts,
     audit,
     budget,
     data,
@@ -54,6 +55,7 @@ for command in (
 app.command("reproduce", help=flowing(reproduce.reproduce.__doc__), context_settings=reproduce.FORWARDED)(
     reproduce.reproduce
 )
+ending.add(ledger.ledger_app, "init", accounts.init)
 app.add_typer(schema.schema_app, name="schema")
 app.add_typer(ledger.ledger_app, name="ledger")
 app.add_typer(data.data_app, name="data")

@@ -27,11 +27,14 @@ ledger_app = typer.Typer(
 )
 
 File = Annotated[Path, typer.Argument(help="The ledger's file.", metavar="LEDGER")]
-Delta = Annotated[float, typer.Option(help="Chance that the guarantee does not cover; below 1/n of the rows.")]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="Chance that the guarantee does not cover; below 1/n. Left out: the account's, or 1e-5."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 
 
-def show(ledger: File, delta: Delta = 1e-5, as_json: AsJson = False) -> None:
+def show(ledger: File, delta: Delta = None, as_json: AsJson = False) -> None:
     """Show what was released, when, for what and into which model, and the epsilon of all of it together.
 
     [bold]Examples[/bold]
@@ -40,11 +43,13 @@ def show(ledger: File, delta: Delta = 1e-5, as_json: AsJson = False) -> None:
 
       dpmac ledger show hospital.ledger --delta 1e-6 --json
     """
+    from dpmac.cli.accounts import account_of
     from dpmac.privacy.statement import unit_in_words
     from dpmac.report.spending import groups_of
 
     book = _read(ledger)
     groups = groups_of(book.entries)
+    delta = _delta(book, delta)
     total = book.epsilon(delta)
     if as_json:
         finite = None
@@ -52,6 +57,7 @@ def show(ledger: File, delta: Delta = 1e-5, as_json: AsJson = False) -> None:
             finite = total
         answer: dict[str, Any] = {"data_set": book.data_set, "releases": len(book), "epsilon": finite, "delta": delta}
         answer |= {"unit": unit_in_words(book.unit), "seeded": book.seeded, "groups": [_plain(one) for one in groups]}
+        answer |= account_of(book)
         typer.echo(json.dumps(answer, allow_nan=False))
         return
     _show(ledger, book, groups, total, delta)
@@ -59,21 +65,32 @@ def show(ledger: File, delta: Delta = 1e-5, as_json: AsJson = False) -> None:
 
 def remaining(
     ledger: File,
-    epsilon: Annotated[float, typer.Option(help="What all releases from these rows may add up to.")],
-    delta: Delta = 1e-5,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="What all releases from these rows may add up to. Left out: the account's total."),
+    ] = None,
+    delta: Delta = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what is left of a total: the largest epsilon of one further release that still fits. Code 1 if nothing does.
 
     Releases compose better than by adding up, so what is left can be more than the total less what was spent.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       dpmac ledger remaining hospital.ledger --epsilon 10
+
+      dpmac ledger remaining patients.ledger
     """
+    from dpmac.checks import ArgumentError
     from dpmac.privacy.statement import not_less, round_up
 
     book = _read(ledger)
+    delta = _delta(book, delta)
+    if epsilon is None:
+        if book.account is None:
+            raise ArgumentError("--epsilon", epsilon, "the ledger has no total of its own: give one")
+        epsilon = book.account.total_epsilon
     spent, left = book.epsilon(delta), book.remaining(epsilon, delta)
     if as_json:
         finite = None
@@ -150,12 +167,21 @@ def _check_against(path: Path, book: Ledger, heads: list[str], against: str) -> 
         raise Failed(f"{path} does not hold all of {against}: it is an older copy, or another ledger ({held})")
 
 
+def _delta(book: Ledger, given: float | None) -> float:
+    """The delta that was asked for, or that of the ledger's account."""
+    if given is not None:
+        return given
+    if book.account is not None:
+        return book.account.delta
+    return 1e-5
+
+
 def _read(path: Path) -> Ledger:
     from dpmac.checks import ArgumentError
     from dpmac.privacy import Ledger
 
     if not path.is_file():
-        raise ArgumentError("ledger", str(path), "there is no such file: dpmac train --ledger begins one")
+        raise ArgumentError("ledger", str(path), "there is no such file: dpmac ledger init opens one, with a total")
     return Ledger.read(path)
 
 
@@ -170,6 +196,7 @@ def _show(path: Path, book: Ledger, groups: list[Group], total: float, delta: fl
     from rich.table import Table
     from rich.text import Text
 
+    from dpmac.cli.accounts import standing
     from dpmac.privacy.statement import not_less, noun, round_up
 
     if book.data_set:
@@ -179,6 +206,8 @@ def _show(path: Path, book: Ledger, groups: list[Group], total: float, delta: fl
     spent = (
         f"All {len(book):,} together: epsilon {round_up(total)} at delta {not_less(delta)}, for one {noun(book.unit)}"
     )
+    if book.account is not None:
+        spent += f"\n{standing(book, delta)}"
     table = Table(title=Text(title), caption=spent)
     for name in ("date", "model", "purpose", "what"):
         table.add_column(name)

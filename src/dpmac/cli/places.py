@@ -19,6 +19,7 @@ from pathlib import Path
 from dpmac.checks import ArgumentError, check_utf8
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB
+from dpmac.extensions.ledger_places import check_name
 from dpmac.files import created, part_of, whole_file, write_new
 
 FREE_SPACE = 32 * 2**20  # bytes that must be free where a model or a ledger is to be written
@@ -32,11 +33,13 @@ def check_places(
     ledger: Path | None,
     inputs: Mapping[str, Path | None] | None = None,
     scratch: Path | None = None,
+    *,
+    new_ledger: bool = False,
 ) -> None:
     """Raise unless a new run folder and the ledger can be written, and no path is in another's way.
 
     ``inputs`` are the files that are read, by the names of their options; "file" are the rows. Touches no rows and
-    leaves nothing behind.
+    leaves nothing behind. A ledger that begins beside one of nearly the same name must be meant: ``new_ledger``.
     """
     given = {option: path for option, path in (inputs or {}).items() if path is not None}
     for option, path in {"--out": folder, "--ledger": ledger, "--scratch": scratch, **given}.items():
@@ -54,6 +57,8 @@ def check_places(
         if ledger is not None:
             _check_apart(folder, ledger)
             check_ledger(ledger)
+            if not new_ledger:
+                check_name(ledger, "--ledger")
 
 
 def check_estimate(file: Path, ledger: Path, out: Path | None) -> None:

@@ -45,10 +45,12 @@ def resume(
 
       dpmac resume runs/first
     """
+    from dpmac.cli.accounts import held
     from dpmac.cli.jobs import JOB, scratch_folder
     from dpmac.cli.places import check_again
     from dpmac.cli.several import check_same, leads_here, said_once, several
-    from dpmac.cli.train import public_rows, tell
+    from dpmac.cli.telling import tell
+    from dpmac.cli.train import public_rows
     from dpmac.cli.training import follow, tidy, train
     from dpmac.saving import open_folder
     from dpmac.training.exclusive import exclusive_access
@@ -73,7 +75,8 @@ def resume(
             follow(job, run, table, public, world)
             return
         started = time.monotonic()
-        done = train(job, run, table, public, quiet=quiet or as_json, world=world)
+        with held(Path(job.ledger), Path(job.ledger).absolute().parent != run.absolute()):
+            done = train(job, run, table, public, quiet=quiet or as_json, world=world)
         tell(job, done, time.monotonic() - started, as_json=as_json)
 
 
@@ -100,10 +103,12 @@ def _check_spent(run: Path, job: Job, again: bool) -> None:
     from dpmac.privacy import Ledger
 
     ledger = Path(job.ledger)
-    spent = 0
+    spent, since = 0, 0
     if ledger.exists():
-        spent = len(Ledger.read(ledger)) - job.before
-    if spent < 0 or (not ledger.exists() and job.before):
+        entries = Ledger.read(ledger).entries
+        since = len(entries) - job.before
+        spent = sum(entry.model == job.name for entry in entries[job.before :])  # others may have released since
+    if since < 0 or (not ledger.exists() and job.before):
         raise Failed(
             f"{ledger}: it held {job.before} releases when the training began, and does not now: bring it back"
         )

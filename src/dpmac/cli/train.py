@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from dpmac.checks import ArgumentError
 
 if TYPE_CHECKING:
     from dpmac.cli.jobs import Job
-    from dpmac.cli.training import Trained
     from dpmac.extensions.world import World
 
 
@@ -44,8 +42,12 @@ def train(
         Path | None, typer.Option(help="The ledger of this data set, shared by all that is released from it.")
     ] = None,
     total_epsilon: Annotated[
-        float | None, typer.Option(help="What the ledger may hold in all: no more is spent than fits into it.")
+        float | None,
+        typer.Option(help="What the ledger may hold in all, where it has no total of its own."),
     ] = None,
+    new_ledger: Annotated[
+        bool, typer.Option("--new-ledger", help="Begin a ledger though one of nearly the same name is there.")
+    ] = False,
     data_set: Annotated[str, typer.Option(help="What you call the rows, for the ledger.", metavar="NAME")] = "",
     purpose: Annotated[str, typer.Option(help="What the model is for, for the ledger.", metavar="TEXT")] = "",
     name: Annotated[str, typer.Option(help="The model's name in the ledger. Left out: the folder's.")] = "",
@@ -93,7 +95,8 @@ def train(
     system's temporary folder or [bold]--scratch[/bold]; it is gone when the process ends, however it ends.
 
     Without [bold]--ledger[/bold] the run keeps its own. A ledger shared by everything that is ever released from these
-    rows is better: what is spent adds up, and only one ledger knows of all.
+    rows is better: what is spent adds up, and only one ledger knows of all. One that was opened by [bold]dpmac ledger
+    init[/bold] has a total, which no training exceeds.
 
     Where a person may have several rows, [bold]--groups[/bold] names the column that tells whose they are. The
     guarantee is then for one person with all their rows, at the same noise; that column is no input of the model.
@@ -137,7 +140,7 @@ def train(
             layers = units(hidden)
             if world.leads:  # who writes
                 inputs = {"file": file, "--schema": schema, "--public-test": public_test}
-                check_places(out, ledger, inputs, scratch_folder(scratch))
+                check_places(out, ledger, inputs, scratch_folder(scratch), new_ledger=new_ledger)
             job = Job(
                 file=str(file.absolute()),
                 schema=known,
@@ -169,10 +172,10 @@ def train(
 
 def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, world: World) -> None:
     """Make the run folder and train."""
-    from dpmac.cli.jobs import CHECKPOINT, OWN_LEDGER
+    from dpmac.cli.accounts import held
+    from dpmac.cli.jobs import OWN_LEDGER
     from dpmac.cli.several import said_once
-    from dpmac.cli.training import discard, follow, train
-    from dpmac.privacy import Ledger
+    from dpmac.cli.training import follow
 
     shared = bool(job.ledger)
     with said_once(world):
@@ -184,74 +187,32 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
     if not world.leads:
         follow(job, folder, table, public, world)
         return
+    with held(Path(job.ledger), shared):  # who writes to it is asked before anything is made
+        _begin(job, folder, table, public, shared=shared, quiet=quiet, as_json=as_json, world=world)
+
+
+def _begin(
+    job: Job, folder: Path, table: Any, public: Any, *, shared: bool, quiet: bool, as_json: bool, world: World
+) -> None:
+    """The same with the ledger in hand: what it holds now is what it holds when the training begins."""
+    from dpmac.cli.jobs import CHECKPOINT
+    from dpmac.cli.telling import introduce, tell
+    from dpmac.cli.training import discard, train
+    from dpmac.privacy import Ledger
+
     if shared and Path(job.ledger).exists():
         job = replace(job, before=len(Ledger.at(job.ledger, job.data_set)))
     job.begin(folder)
     started = time.monotonic()
     try:
-        Path(job.ledger).parent.mkdir(parents=True, exist_ok=True)
         if not (quiet or as_json):
-            _introduce(job, shared, table)
+            introduce(job, shared, table)
         done = train(job, folder, table, public, quiet=quiet, world=world)
     except BaseException:
         if not Path(job.ledger).exists() and not (folder / CHECKPOINT).exists():
             discard(folder)  # it had not begun
         raise
     tell(job, done, time.monotonic() - started, as_json=as_json)
-
-
-def _introduce(job: Job, shared: bool, table: Any) -> None:
-    if job.pictures is not None:
-        from dpmac.cli.pictures import introduced
-
-        typer.echo(introduced(job, table))
-    else:
-        kind = {"classification": "a classifier", "regression": "a regressor"}.get(str(job.schema.get("task")))
-        target = ""
-        if kind:
-            target = f" of {job.schema['target']}"
-        typer.echo(f"training {kind or 'an autoencoder'}{target} on {job.rows:,} {job.unit}, epsilon {job.epsilon:g}")
-    if not shared:
-        typer.echo("no --ledger was given: the run keeps its own, which knows of nothing else from these rows")
-
-
-def tell(job: Job, done: Trained, seconds: float, *, as_json: bool) -> None:
-    """What was made: for people on standard output, or for a script as JSON."""
-    privacy = done.estimator.privacy_
-    epsilon, scores = privacy.epsilon, (done.evaluation or {}).get("scores")
-    if Path(job.ledger).exists():
-        ledger = Path(job.ledger)
-    else:
-        ledger = done.folder / "ledger.jsonl"
-    finite = None  # JSON has no infinity
-    if epsilon < float("inf"):
-        finite = epsilon
-    if as_json:
-        answer = {
-            "run": str(done.folder),
-            "estimator": type(done.estimator).__name__,
-            job.unit: job.rows,
-            "epsilon": finite,
-            "delta": privacy.delta,
-            "seeded": privacy.ledger.seeded,
-            "ledger": str(ledger),
-            "releases": len(privacy.ledger),
-            "seconds": round(seconds, 3),
-            "scores": scores,
-        }
-        typer.echo(json.dumps(answer, allow_nan=False))
-        return
-    typer.echo(f"done in {seconds:.1f} s: {done.folder}")
-    typer.echo(str(privacy.statement()).split("\nUnit of privacy")[0])
-    if job.before:
-        typer.echo(
-            f"this counts everything that the ledger {ledger} holds; the budget of this model was {job.epsilon:g}"
-        )
-    for key, value in (scores or {}).items():
-        typer.echo(f"{key.replace('_', ' ')} on the public rows: {value:.4f}")
-    typer.echo(f"\nnext:  dpmac report {done.folder}\n       dpmac predict {done.folder} FILE --out predictions.csv")
-    if epsilon == float("inf"):
-        sys.stderr.write("dpmac: this model is not private\n")
 
 
 def public_rows(job: Job, private: Any = None) -> Any:

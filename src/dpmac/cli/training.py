@@ -20,6 +20,8 @@ from dpmac.cli.watching import Watch, shown, work_shown
 
 if TYPE_CHECKING:
     from dpmac.extensions.world import World
+    from dpmac.privacy import Ledger
+    from dpmac.training.checkpoint import Checkpoints
     from dpmac.training.defaults import Schedule
 
 
@@ -58,11 +60,12 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
     from dpmac.training.checkpoint import Checkpoints
 
     path = Path(job.ledger)
-    ledger = Ledger.at(path, job.data_set)
+    ledger = Ledger.at(path, job.data_set, new=True)  # its name was asked about
     checkpoints = Checkpoints(folder / CHECKPOINT, keep=True)  # until the model is safe
     fresh = not checkpoints.path.exists()
     estimator = job.estimator(ledger, checkpoints, world)
-    watch = Watch(ledger, job.before, steps_of(job), delta_of(job))
+    others = _of_others(ledger, job, checkpoints)
+    watch = Watch(ledger, job.before, steps_of(job), delta_of(job), _run_of(checkpoints))
     try:
         with _interrupts_between_steps(watch.may_stop), ledger.noting(purpose=job.purpose, model=job.name):
             with shown(None if quiet else watch), work_shown(show=not quiet):
@@ -72,7 +75,7 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
             if where == folder:
                 tidy(folder)
     except BaseException as error:
-        spent = _tell(error, ledger, job, folder, fresh)
+        spent = _tell(error, ledger, job, folder, fresh, others)
         known = told(error)
         if spent and known is not None and known[0] == NOTHING_SPENT:
             raise Failed(known[1]) from error
@@ -148,10 +151,23 @@ def _remove_unfinished(folder: Path) -> None:
 # --- ends ------------------------------------------------------------------------------------------------------------
 
 
-def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, fresh: bool) -> bool:
+def _run_of(checkpoints: Checkpoints) -> str | None:
+    """The name of this run in the ledger; None if its checkpoint is damaged."""
+    with suppress(ValueError, OSError):
+        return checkpoints.run
+    return None
+
+
+def _of_others(ledger: Ledger, job: Job, checkpoints: Checkpoints) -> int:
+    """Releases that others have made since this run began: while it was interrupted, for now nobody else writes."""
+    run = _run_of(checkpoints)
+    return sum(run not in (None, entry.run) for entry in ledger.entries[job.before :])
+
+
+def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, fresh: bool, others: int) -> bool:
     """Before an error goes on: what was spent, where it is written, and how to go on; or put everything back.
 
-    Gives whether anything was spent.
+    Gives whether anything was spent. What ``others`` have released is not counted as this run's.
 
     A folder whose checkpoint was there before is left alone: its ledger may only have been put away for a while. What
     was spent is read off the file: an interruption may come between a line there and the ledger's own count.
@@ -162,7 +178,8 @@ def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, fresh: bool
     known, path = told(error), Path(job.ledger)
     with suppress(ValueError, OSError):  # as far as it is known, if the file has been damaged meanwhile
         ledger = Ledger.read(path)
-    if len(ledger) == job.before:
+    made = len(ledger) - job.before - others
+    if not made:
         if fresh:
             discard(folder)
         if known is not None and known[0] != NOTHING_SPENT:
@@ -170,7 +187,7 @@ def _tell(error: BaseException, ledger: Any, job: Job, folder: Path, fresh: bool
         return False
     spent = ledger.epsilon(delta_of(job))
     sys.stderr.write(
-        f"dpmac: stopped after {len(ledger) - job.before:,} releases; the ledger {job.ledger} holds epsilon "
+        f"dpmac: stopped after {made:,} releases; the ledger {job.ledger} holds epsilon "
         f"{round_up(spent)} at delta {not_less(delta_of(job))} in all\ndpmac: resume it with  dpmac resume {folder}\n"
     )
     return True
@@ -208,11 +225,17 @@ def _interrupts_between_steps(may_stop: Callable[[], bool]) -> Iterator[None]:
 
 
 def delta_of(job: Job) -> float:
+    from dpmac.extensions.ledger_header import account_at
     from dpmac.training.defaults import safe_delta
 
-    if job.delta is None:
-        return safe_delta(job.rows)
-    return job.delta
+    if job.delta is not None:
+        return job.delta
+    account = None
+    with suppress(ValueError, OSError):  # a damaged ledger is told of by whoever opens it
+        account = account_at(Path(job.ledger))
+    if account is not None:
+        return account.delta
+    return safe_delta(job.rows)
 
 
 def steps_of(job: Job) -> int:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpmac.privacy import Ledger
+    from dpmac.privacy import Entry, Ledger
 
 POINTS = 10  # steps at which epsilon is computed
 PATIENCE = 1.0  # seconds before anything is shown
@@ -24,10 +24,10 @@ FRAMES = 0.2  # between frames, on one
 
 
 class Watch:
-    """The steps of one training: those in ``ledger`` from place ``before`` on, of ``total``."""
+    """The steps of one training: those of ``run`` in ``ledger`` from place ``before`` on, of ``total``; None is any."""
 
-    def __init__(self, ledger: Ledger, before: int, total: int, delta: float) -> None:
-        self.ledger, self.before, self.total, self.delta = ledger, before, total, delta
+    def __init__(self, ledger: Ledger, before: int, total: int, delta: float, run: str | None = None) -> None:
+        self.ledger, self.before, self.total, self.delta, self.run = ledger, before, total, delta, run
         self._curve: list[tuple[int, float]] = []
         self._start: tuple[float, int] | None = None  # when the first new step was seen, and how many there were
 
@@ -35,12 +35,15 @@ class Watch:
         """Steps that the ledger holds of this training."""
         from dpmac.planning.plan import STEP
 
-        made = sum(entry.label == STEP for entry in self.ledger.entries[self.before :])
-        return min(made, self.total)
+        return min(sum(entry.label == STEP for entry in self._own()), self.total)
+
+    def _own(self) -> list[Entry]:
+        """The releases of this training: a ledger may have got others while it was interrupted."""
+        return [entry for entry in self.ledger.entries[self.before :] if self.run in (None, entry.run)]
 
     def may_stop(self) -> bool:
         """Whether an end loses nothing that was paid for: between the steps, or before any of them."""
-        return len(self.ledger) == self.before or 0 < self.done() < self.total
+        return not self._own() or 0 < self.done() < self.total
 
     def price(self) -> None:
         """Compute once what will have been spent at a few steps from here to the last; takes about a second."""

@@ -18,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from dpmac.checks import ArgumentError, chosen, integer
-from dpmac.estimators.arguments import GradientArguments, TrainingArguments
+from dpmac.estimators.arguments import TrainingArguments
 from dpmac.estimators.given import Given
 from dpmac.estimators.guarantee import Privacy
+from dpmac.estimators.planned import Planned
 from dpmac.estimators.resumable import Resumable
 from dpmac.estimators.rows import Array
 from dpmac.estimators.stages import stage_before
@@ -32,11 +33,11 @@ from dpmac.methods import Gradients
 from dpmac.modules.task import device_of
 from dpmac.nets import Activation, DenseNetwork, Network, WideNetwork
 from dpmac.nets.feature_maps import FeatureMap
-from dpmac.privacy import BOUNDS, Bound, JointClip, Ledger, Mechanism, Origin, Plan, PrivateRows, Unbounded
+from dpmac.privacy import BOUNDS, Bound, JointClip, Origin, Plan, PrivateRows, Unbounded
 from dpmac.privacy.gaussian_release import MAX_ROWS
 from dpmac.randomness import NoiseSource, noise_source
 from dpmac.training import Trainer
-from dpmac.training.defaults import Defaults, Schedule, defaults_for, schedule_for
+from dpmac.training.defaults import Defaults, defaults_for
 from dpmac.training.distributed_sync import books
 from dpmac.training.post_training import PostTraining
 from dpmac.training.progress import progress_bar
@@ -50,7 +51,7 @@ EvaluateBehind = Callable[[FeatureMap | None], Evaluate]
 Outputs = Callable[..., Tensor]  # of a block of rows
 
 
-class TrainedEstimator(GradientArguments, Resumable):
+class TrainedEstimator(Planned, Resumable):
     """An estimator that is trained by gradients. What is left at None follows from public numbers by one rule,
     :mod:`dpmac.training.defaults`. The class on it says what is trained: :meth:`_start` and the methods behind it."""
 
@@ -64,19 +65,20 @@ class TrainedEstimator(GradientArguments, Resumable):
         targets: Tensor | None,
         loss: Any,
         *,
-        after: tuple[Mechanism, ...] = (),
         evaluate: EvaluateBehind | None = None,
         notes: tuple[str, ...] = (),
     ) -> tuple[PrivateRows, Outputs, NoiseSource]:
         """Fit on raw rows and targets (rows, outputs), None for the inputs; sets ``run_`` and what is read off it.
 
-        ``after`` is what the estimator will release when the training is done, from the same budget; it is handed a
-        table for that, the model's outputs for rows of this table, and the source. ``evaluate`` makes a metric on
-        public rows of the feature map.
+        What the estimator will release when the training is done, :meth:`_after_at`, is from the same budget; it is
+        handed a table for that, the model's outputs for rows of this table, and the source. ``evaluate`` makes a metric
+        on public rows of the feature map.
         """
         ledger, machine = books(self._world, self.ledger), self._machine
         ledger.check_unit(given.unit)
-        if after and given.spots > MAX_ROWS:  # said now, and not when the training is paid for
+        if (
+            self._after_at(given.n, self.epsilon) and given.spots > MAX_ROWS
+        ):  # said now, and not when the training is paid for
             fix = f"what is released after the training takes {MAX_ROWS:,} at most: leave it out, or lower max_rows"
             raise ArgumentError("X", f"{given.spots:,} rows", fix)
         checkpoints = self._checkpoints(ledger)
@@ -84,7 +86,7 @@ class TrainedEstimator(GradientArguments, Resumable):
         if checkpoints is not None:
             found = self._world.everywhere(partial(checkpoints.before, ledger))  # as it was when this run began
             others = ledger.of_others(checkpoints.run)  # what others released since counts against a total as well
-        own = self._plan(given.n, self._schedule(given.n), after, others)
+        own = self._plan(given.n, self._schedule(given.n), others)
         defaults = self._defaults(own)
         plan = replace(own, before=found.mechanisms())
         feature_map = self._map_of(given, defaults)
@@ -173,9 +175,6 @@ class TrainedEstimator(GradientArguments, Resumable):
         """The model's outputs for raw rows, in double precision."""
         raise NotImplementedError
 
-    def _schedule(self, n: int) -> Schedule:
-        return schedule_for(n)
-
     def _zstep(self) -> ZStep:
         return FixedPrediction()
 
@@ -192,20 +191,6 @@ class TrainedEstimator(GradientArguments, Resumable):
         if not hasattr(bound, "promise"):
             raise ArgumentError("bound", bound, f"choose one of {', '.join(BOUNDS)}, or give a Bound")
         return bound
-
-    def _plan(self, n: int, schedule: Schedule, after: tuple[Mechanism, ...], ledger: Ledger) -> Plan:
-        """The plan whose own cost, ``after`` included, is the budget; refused if it does not fit the ledger's total."""
-        delta = self._delta(n)
-        batch, steps = self.batch_size, None
-        if batch is None:
-            batch = schedule.batch_size
-        if self.epochs is None:
-            steps = schedule.steps
-        own = Plan.for_budget(
-            epsilon=self.epsilon, delta=delta, n=n, batch_size=batch, steps=steps, epochs=self.epochs, before=after
-        )
-        self._check_total(ledger, own.mechanisms(), delta)
-        return own
 
     def _handed_out(self, values: Array) -> Array:
         """Predictions, remembered so that a later fit on them is recognised as one on outputs of this model."""

@@ -21,7 +21,7 @@ from dpmac.estimators.labels import (
 from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.metrics import accuracy_on
 from dpmac.methods import BaseRates, Calibration
-from dpmac.privacy import Mechanism, PrivateRows
+from dpmac.privacy import PrivateRows
 from dpmac.randomness import NoiseSource
 from dpmac.tables.stored import MEMORY
 from dpmac.training.post_training import PostTraining
@@ -99,11 +99,8 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
         notes: tuple[str, ...] = ()
         if not several and self._known_classes() is None:
             notes = (CLASSES_NOTE,)
-        calibration = self._calibration(given.n)
-        after: tuple[Mechanism, ...] = ()
-        if calibration is not None:
-            after = (calibration.mechanism(),)
-        table, outputs, source = self._train(given, targets, loss, after=after, evaluate=evaluate, notes=notes)
+        calibration = self._calibration(given.n, self.epsilon)
+        table, outputs, source = self._train(given, targets, loss, evaluate=evaluate, notes=notes)
         self.classes_, self._indicator = classes, indicator
         self.calibration_: tuple[float, ...] | None = None
         with self._post_training("calibration") as done:

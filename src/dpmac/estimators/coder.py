@@ -72,12 +72,10 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableArguments, O
             self._machine.available_device(),
             self._feature_map(x.shape[1]),
         )
-        sigma = 0.0
-        if math.isfinite(self.epsilon):
-            sigma = _least_noise(shares, float(self.epsilon), delta)
+        sigma = _noise_for(shares, float(self.epsilon), delta)
         ledger, source = books(self._world, self.ledger), noise_source(self._seed())
         ledger.check_unit(given.unit)
-        self._check_total(ledger, _mechanisms(shares, sigma), delta)
+        self._check_total(ledger, lambda at: _mechanisms(shares, _noise_for(shares, at, delta)), delta)
         known = check_origin(ledger, delta, schema=feature_map)
         before = stage_before(given.inputs, ledger, _mechanisms(shares, sigma), delta, self._world.leads)
         if feature_map is None and sigma and self._world.leads:
@@ -176,6 +174,13 @@ def _rows_of(feature_map: FeatureMap | None, inputs: Tensor) -> Any:
 
 def _mechanisms(shares: Shares, sigma: float) -> list[Mechanism]:
     return [Mechanism(sigma / math.sqrt(share), 1.0, 1, label) for label, share in shares]
+
+
+def _noise_for(shares: Shares, epsilon: float, delta: float) -> float:
+    """The noise multiplier of all shares together; 0 without privacy."""
+    if math.isfinite(epsilon):
+        return _least_noise(shares, epsilon, delta)
+    return 0.0
 
 
 @functools.lru_cache(maxsize=256)

@@ -25,7 +25,7 @@ from dpmac.estimators.labels import (
 from dpmac.estimators.sharing import all_classes
 from dpmac.methods import BaseRates, Calibration
 from dpmac.nets import LOSSES, Loss, MultiLabelCrossEntropy, WeightedClasses
-from dpmac.privacy import BOUNDS, Normalise
+from dpmac.privacy import BOUNDS, Mechanism, Normalise
 from dpmac.training.defaults import calibration_for
 
 
@@ -55,14 +55,20 @@ class Labelled(ClassifierMixin, LabelArguments, TrainedEstimator):
             return LOSSES[self._loss_name], None
         return WeightedClasses(LOSSES[self._loss_name], weights), torch.tensor(weights, dtype=torch.float64)
 
-    def _calibration(self, n: int) -> Calibration | BaseRates | None:
+    def _calibration(self, n: int, epsilon: float) -> Calibration | BaseRates | None:
         """What is released after the training: slope and offset of the logits, or of few rows offsets alone."""
-        if not self.calibrate or not math.isfinite(self.epsilon):
+        if not self.calibrate or not math.isfinite(epsilon):
             return None
-        share, rounds = calibration_for(n, self.epsilon)
+        share, rounds = calibration_for(n, epsilon)
         if not rounds:
-            return BaseRates.for_share(share, self.epsilon, self._delta(n))
-        return Calibration.for_share(share, self.epsilon, self._delta(n), rounds)
+            return BaseRates.for_share(share, epsilon, self._delta(n))
+        return Calibration.for_share(share, epsilon, self._delta(n), rounds)
+
+    def _after_at(self, n: int, epsilon: float) -> tuple[Mechanism, ...]:
+        calibration = self._calibration(n, epsilon)
+        if calibration is None:
+            return ()
+        return (calibration.mechanism(),)
 
     def _known_classes(self) -> Sequence[Any] | None:
         """The class labels that are public: given, or the values of the schema's target."""

@@ -17,7 +17,6 @@ from dpmac.estimators.labelled import Labelled, affine
 from dpmac.estimators.labels import CLASSES_NOTE, encoded, looked_over
 from dpmac.estimators.module_base import ModuleEstimator, encoded_or_nan
 from dpmac.modules.outputs import OutputLoss
-from dpmac.privacy import Mechanism
 
 
 @estimator
@@ -75,11 +74,8 @@ class DPMACModuleClassifier(Labelled, ModuleEstimator):
         notes: tuple[str, ...] = ()
         if indicator is None and self.classes is None:
             notes = (CLASSES_NOTE,)
-        calibration = self._calibration(given.n)
-        after: tuple[Mechanism, ...] = ()
-        if calibration is not None:
-            after = (calibration.mechanism(),)
-        table, _, source = self._train(given, targets, OutputLoss(loss, len(classes)), after=after, notes=notes)
+        calibration = self._calibration(given.n, self.epsilon)
+        table, _, source = self._train(given, targets, OutputLoss(loss, len(classes)), notes=notes)
         self.classes_, self._indicator = classes, indicator
         self.calibration_: tuple[float, ...] | None = None
         with self._post_training("calibration") as done:

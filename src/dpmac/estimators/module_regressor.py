@@ -16,7 +16,6 @@ from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.ranged import Ranged, unit_targets
 from dpmac.modules.outputs import OutputLoss
 from dpmac.nets import LOSSES
-from dpmac.privacy import Mechanism
 
 
 @estimator
@@ -56,11 +55,8 @@ class DPMACModuleRegressor(Ranged, ModuleEstimator):
             numbers = self._numbers(column_or_1d(_plain(read.y), warn=True))
             targets = torch.from_numpy(unit_targets(numbers, low, high))
         given = self._given(read, targets, encode, X, groups)
-        residuals = self._residual_scale(given.n)
-        after: tuple[Mechanism, ...] = ()
-        if residuals is not None:
-            after = (residuals.mechanism(),)
-        table, _, source = self._train(given, targets, OutputLoss(LOSSES["squared"], 1), after=after)
+        residuals = self._residual_scale(given.n, self.epsilon)
+        table, _, source = self._train(given, targets, OutputLoss(LOSSES["squared"], 1))
         self.target_range_ = (low, high)
         self.residual_std_ = None
         with self._post_training("measuring of residuals") as done:

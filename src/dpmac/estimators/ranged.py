@@ -11,6 +11,7 @@ from dpmac.checks import ArgumentError, number
 from dpmac.estimators.arguments import RangeArguments
 from dpmac.estimators.base import Array, TrainedEstimator
 from dpmac.methods import ResidualScale
+from dpmac.privacy import Mechanism
 from dpmac.training.defaults import MIN_RESIDUALS, residuals_for
 
 
@@ -27,12 +28,18 @@ class Ranged(RegressorMixin, RangeArguments, TrainedEstimator):
     target_range_: tuple[float, float]
     residual_std_: float | None
 
-    def _residual_scale(self, n: int) -> ResidualScale | None:
+    def _residual_scale(self, n: int, epsilon: float) -> ResidualScale | None:
         """What is released of the residuals after the training; None for nothing."""
-        share = residuals_for(n, self.epsilon)
+        share = residuals_for(n, epsilon)
         if not self.residuals or share is None:
             return None
-        return ResidualScale.for_share(share, self.epsilon, self._delta(n))
+        return ResidualScale.for_share(share, epsilon, self._delta(n))
+
+    def _after_at(self, n: int, epsilon: float) -> tuple[Mechanism, ...]:
+        residuals = self._residual_scale(n, epsilon)
+        if residuals is None:
+            return ()
+        return (residuals.mechanism(),)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The expected target of each row, within its range; with ``return_std`` the residual's deviation beside it."""

@@ -13,7 +13,6 @@ from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.ranged import Ranged, unit_targets
 from dpmac.nets import LOSSES
-from dpmac.privacy import Mechanism
 from dpmac.tables import Number
 from dpmac.tables.coding import cells_of
 from dpmac.tables.kinds.number import numbers_of
@@ -62,11 +61,8 @@ class DPMACRegressor(Mapped, Ranged, PrivateEstimator):
             targets = torch.from_numpy(targets_of(self._numbers(y)))
         else:
             given, targets = self._from_files(files, groups, lambda cells: targets_of(self._numbers(_read(cells))))
-        residuals = self._residual_scale(given.n)
-        after: tuple[Mechanism, ...] = ()
-        if residuals is not None:
-            after = (residuals.mechanism(),)
-        table, outputs, source = self._train(given, targets, LOSSES["squared"], after=after)
+        residuals = self._residual_scale(given.n, self.epsilon)
+        table, outputs, source = self._train(given, targets, LOSSES["squared"])
         self.target_range_ = (low, high)
         self.residual_std_: float | None = None
         with self._post_training("measuring of residuals") as done:

@@ -10,7 +10,9 @@ can compute a new chain. An old copy that is put back is detected by whoever kep
 and so does the rollback guard (:mod:`dpmac.extensions.rollback_guard`).
 
 The file is created with its first line, so a ledger without releases leaves no file behind, and nobody ever has a
-reason to remove one. Dates are days: finer ones would reveal how long a program worked on the rows.
+reason to remove one. One that is opened with an account (:mod:`dpmac.extensions.accounts`) is there from then on: its
+header has the format "dpmac-ledger-3", which older versions refuse, and the total, which the chain begins with.
+Dates are days: finer ones would reveal how long a program worked on the rows.
 
 A line is on the disk before :meth:`LedgerFile.append` returns. The header's count is updated after it, and is never
 ahead. So a crash can leave a line that the header does not count yet (it is valid all the same), or a torn last line
@@ -20,45 +22,22 @@ ahead. So a crash can leave a line that the header does not count yet (it is val
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from dpmac.checks import ArgumentError
 from dpmac.extensions import rollback_guard
+from dpmac.extensions.accounts import Account
+from dpmac.extensions.ledger_header import Header, digest, first_line, parsed_line
 from dpmac.files import part_of, sync
-from dpmac.limits import check_values, finite_json
+from dpmac.limits import finite_json
 
-FORMAT, OLD_FORMAT = "dpmac-ledger-2", "dpmac-ledger-1"
-LINE_BYTES = 2**20  # of a line: a release of a thousand partitions has a tenth of that
-_DIGITS = 12
 _LONGEST = 200  # characters of a data set's name: the header fits in one sector, which a disk writes atomically
-
-
-@dataclass(frozen=True)
-class Header:
-    """The first line. Its count and its head are overwritten in place, so its length never changes."""
-
-    data_set: str
-    created: str
-    entries: int = 0
-    head: str = ""
-
-    def line(self) -> bytes:
-        fields = {**self._fixed(), "entries": f"{self.entries:0{_DIGITS}d}", "head": self.head or self.root()}
-        return json.dumps(fields).encode() + b"\n"
-
-    def root(self) -> str:
-        """The digest that the chain starts from."""
-        return _digest("", self._fixed())
-
-    def _fixed(self) -> dict[str, Any]:
-        return {"format": FORMAT, "data_set": self.data_set, "created": self.created}
 
 
 class LedgerFile:
@@ -72,7 +51,7 @@ class LedgerFile:
         self.guarded = True  # whether the rollback guard records every release
 
     @classmethod
-    def begin(cls, path: Path, data_set: str, created: str) -> LedgerFile:
+    def begin(cls, path: Path, data_set: str, created: str, account: Account | None = None) -> LedgerFile:
         """A new ledger, whose file is created with its first line. A file that is not empty is never touched."""
         if len(json.dumps(data_set)) > _LONGEST:
             raise ArgumentError("data_set", data_set, f"give a name of at most {_LONGEST - 2} characters")
@@ -82,7 +61,7 @@ class LedgerFile:
         place = path if path.exists() else path.absolute().parent
         if not os.access(place, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        header = Header(data_set, created)
+        header = Header(data_set, created, account=account)
         return cls(path, header, 0, [header.root()])
 
     @property
@@ -97,7 +76,7 @@ class LedgerFile:
         raw = path.read_bytes()
         whole, _, rest = raw.rpartition(b"\n")
         lines = [line.rstrip(b"\r") for line in whole.split(b"\n")] if whole else []
-        header, old = _first_line(path, lines)
+        header, old = first_line(path, lines)
         found, heads = _checked_lines(path, lines[1:], header, old)
         more = _last(rest, heads[-1], old)
         if more is not None:  # only the newline is missing: the release is recorded
@@ -144,6 +123,22 @@ class LedgerFile:
         if self.guarded:
             rollback_guard.note(self.path, self.heads)
 
+    def open_account(self, account: Account) -> None:
+        """Put an account into the header, and so seal every line anew. A crash leaves the file as it was, or whole."""
+        rollback_guard.guard_file_of(self.path).unlink(missing_ok=True)  # it knows the old digests
+        self.header = replace(self.header, account=account)
+        if self.begun:
+            self._renew()
+            rollback_guard.note(self.path, self.heads)
+        else:
+            self.heads = [self.header.root()]
+            self.append()
+
+    def check_unchanged(self) -> None:
+        """Raise if somebody else has written to the file since this object last saw it."""
+        if self.path.exists() and self.path.stat().st_size != self._size:
+            raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
+
     def _sealed(self, lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], bytes]:
         """The digest after each line, and the bytes to write, including a missing header or newline before them."""
         head, heads, text = self.heads[-1], list[str](), b""
@@ -152,7 +147,7 @@ class LedgerFile:
         elif self._torn == self._size:  # a last line that lacks only its newline
             text = b"\n"
         for line in lines:
-            head = _digest(head, line)
+            head = digest(head, line)
             heads.append(head)
             text += json.dumps({**line, "chain": head}).encode() + b"\n"
         return heads, text
@@ -179,7 +174,7 @@ class LedgerFile:
             _, lines = LedgerFile.open(self.path)
             place = self.path.resolve()  # keep a link a link
             beside = part_of(place)
-            fresh = LedgerFile.begin(beside, self.header.data_set, self.header.created)
+            fresh = LedgerFile.begin(beside, self.header.data_set, self.header.created, self.header.account)
             fresh.guarded = False
             try:
                 fresh.append(*lines)
@@ -201,11 +196,11 @@ def _checked_lines(path: Path, lines: list[bytes], header: Header, old: bool) ->
     found, head = [], header.root()
     heads = [head]
     for number, raw in enumerate(lines, start=2):
-        line = _parsed(path, number, raw)
+        line = parsed_line(path, number, raw)
         if old and "chain" in line:
             raise ValueError(f"{path}, line {number}: chained, in a file whose header says that there is no chain")
         if not old:
-            head = _digest(head, {key: value for key, value in line.items() if key != "chain"})
+            head = digest(head, {key: value for key, value in line.items() if key != "chain"})
             if line.get("chain") != head:
                 raise ValueError(f"{path}, line {number}: edited, or a line before it is missing (its chain is broken)")
             if number - 1 == header.entries and head != header.head:
@@ -220,16 +215,6 @@ def _check_count(path: Path, header: Header, lines: list[dict[str, Any]]) -> Non
         raise ValueError(f"{path} was cut: its header counts {header.entries} releases, but it has {len(lines)}")
 
 
-def _first_line(path: Path, lines: list[bytes]) -> tuple[Header, bool]:
-    """The header, and whether the file has the format of version 0.1, whose first line has no chain."""
-    first = _parsed(path, 1, lines[0]) if lines else {}
-    if first.get("format") == OLD_FORMAT:
-        return Header("", ""), True
-    if first.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a dpmac ledger: its first line is not a {FORMAT} header")
-    return _header(path, first, lines[0]), False
-
-
 def _last(rest: bytes, head: str, old: bool) -> dict[str, Any] | None:
     """The last line if only its newline is missing; None if it is torn or empty."""
     try:
@@ -239,38 +224,9 @@ def _last(rest: bytes, head: str, old: bool) -> dict[str, Any] | None:
     if not isinstance(line, dict):
         return None
     plain = {key: value for key, value in line.items() if key != "chain"}
-    if not old and line.get("chain") != _digest(head, plain):
+    if not old and line.get("chain") != digest(head, plain):
         return None
     return line
-
-
-def _header(path: Path, first: Mapping[str, Any], raw: bytes) -> Header:
-    try:
-        header = Header(str(first["data_set"]), str(first["created"]), int(first["entries"]), str(first["head"]))
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{path}, line 1: damaged (no whole header)") from None
-    if header.line() != raw + b"\n" or header.entries < 0 or (header.entries == 0 and header.head != header.root()):
-        raise ValueError(f"{path}, line 1: edited (not as this package writes it)")
-    return header
-
-
-def _digest(before: str, line: Mapping[str, Any]) -> str:
-    """The digest after ``line``; a ValueError if a number in it is not finite."""
-    plain = json.dumps(line, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(f"{before}\n{plain}".encode()).hexdigest()
-
-
-def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        if len(line) > LINE_BYTES:
-            raise ValueError(f"{len(line):,} bytes, and {LINE_BYTES:,} are the most")
-        raw = finite_json(line)
-        check_values(raw)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}, line {number}: damaged ({error})") from error
-    if not isinstance(raw, dict):
-        raise ValueError(f"{path}, line {number}: damaged (not an object)")
-    return raw
 
 
 def _write_all(handle: Any, text: bytes) -> None:

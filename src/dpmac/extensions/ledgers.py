@@ -11,28 +11,30 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpmac.checks import ArgumentError, number
+from dpmac.checks import ArgumentError
+from dpmac.extensions.accounted import HeldToAccount
+from dpmac.extensions.accounts import Account
 from dpmac.extensions.entries import from_dict, published, to_dict
 from dpmac.extensions.ledger_file import LedgerFile
+from dpmac.extensions.ledger_places import check_place
+from dpmac.extensions.writers import sole_writer
 from dpmac.kernels.streams import fresh_name
 from dpmac.old_names import OldAttribute
-from dpmac.planning.calibration import MULTIPLIERS, calibrate
-from dpmac.privacy.accounting import Mechanism, epsilon_of
 from dpmac.privacy.entry import Entry
-from dpmac.privacy.ledger import Releases
+from dpmac.privacy.sampling import ROW
 
 
-class Ledger(Releases):
+class Ledger(HeldToAccount):
     """Append-only releases. ``Ledger(path)`` starts a new one; ``Ledger.load(path)`` continues the one in a file.
 
     A new file is created with the first release, not before. ``data_set`` is the user's name for the rows; nothing is
-    ever derived from the rows themselves.
+    ever derived from the rows themselves. :meth:`Ledger.init` opens an account: a total that holds ever after.
     """
 
     def __init__(self, path: str | Path | None = None, data_set: str = "") -> None:
@@ -47,6 +49,30 @@ class Ledger(Releases):
         self._file: LedgerFile | None = None
         if path is not None:
             self._file = _begun(path, data_set)
+
+    @classmethod
+    def init(
+        cls,
+        path: str | Path | None = None,
+        *,
+        total_epsilon: float,
+        delta: float = 1e-5,
+        unit: str = ROW,
+        data_set: str = "",
+    ) -> Ledger:
+        """Open an account: whatever is released into this ledger, its sum never exceeds ``total_epsilon`` at ``delta``.
+
+        Its file is there from now on. A ledger that has no account yet and holds no more than the total gets one; what
+        it has released counts. (A training of it that was interrupted can then not be resumed: finish it before.)
+        """
+        account = Account(total_epsilon, delta, unit)
+        ledger = cls.at(path, data_set, new=True)
+        ledger.check_account(account)
+        if ledger._file is not None:
+            with ledger.exclusive():
+                ledger._file.open_account(account)
+        ledger._set_account(account)
+        return ledger
 
     @property
     def data_set(self) -> str:
@@ -77,7 +103,8 @@ class Ledger(Releases):
     def _keep(self, entry: Entry) -> None:
         noted = {word: said for word, said in self._words().items() if not getattr(entry, word)}
         dated = replace(entry, date=_today(), **noted)  # type: ignore[arg-type]
-        with self._lock:
+        with self.exclusive():
+            self._check_total(entry)
             if self._file is not None:
                 self._file.append(to_dict(dated))
             self._entries.append(dated)
@@ -85,8 +112,10 @@ class Ledger(Releases):
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Make other threads wait before they record anything. So checking a budget and spending it is one atomic step.
-        (Two *processes* cannot both write: :meth:`LedgerFile.append` rejects the second.)"""
-        with self._lock:
+        Another *process* that writes to the file is an error here, and not after half of a training."""
+        with nullcontext() if self._file is None else sole_writer(self._file.path), self._lock:
+            if self._file is not None:
+                self._file.check_unchanged()
             yield
 
     alone = OldAttribute("exclusive")
@@ -120,6 +149,7 @@ class Ledger(Releases):
     def _view(self, entries: list[Entry]) -> Ledger:
         view = Ledger(data_set=self._data_set)
         view._entries, view._copied = entries, True
+        view._set_account(self._account)
         return view
 
     def head(self, count: int) -> str | None:
@@ -137,25 +167,9 @@ class Ledger(Releases):
         """
         return _Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
 
-    def remaining(self, epsilon: float, delta: float) -> float:
-        """What is left of a total: the largest epsilon at ``delta`` of one more Gaussian release that still fits.
-
-        0 if none fits, and never more than a release with the smallest noise that a calibration may choose. A training
-        of many sampled steps composes slightly differently from one release, so an estimator with ``total_epsilon``
-        computes this again for what it is going to release.
-        """
-        total = number("epsilon", epsilon, "give the total, a number above 0", low=0.0, high=1e6, strict=True)
-        spent = self.mechanisms()
-        if epsilon_of([*spent, Mechanism(MULTIPLIERS.high)], delta) > total:
-            return 0.0
-        noise = MULTIPLIERS.low  # of the largest possible release
-        if epsilon_of([*spent, Mechanism(noise)], delta) > total:
-            noise = calibrate(lambda s: [*spent, Mechanism(s)], total, delta)
-        return min(epsilon_of([Mechanism(noise)], delta), total)
-
     def save(self, path: str | Path) -> None:
         """Write the whole ledger to a new file, in the format that :meth:`load` reads, with dates to the day."""
-        copy = _begun(path, self._data_set)
+        copy = _begun(path, self._data_set, self._account)
         copy.guarded = False  # a copy to read: only the ledger itself is continued
         copy.append(*(published(entry) for entry in self._entries))
 
@@ -168,6 +182,7 @@ class Ledger(Releases):
         """
         file, lines = LedgerFile.open(Path(path))
         ledger = cls(data_set=file.header.data_set)
+        ledger._set_account(file.header.account)
         for place, line in enumerate(lines, start=2):
             try:
                 entry = from_dict(line)
@@ -184,11 +199,14 @@ class Ledger(Releases):
         return self._words()["run"]
 
     @classmethod
-    def of(cls, entries: Sequence[Mapping[str, Any]], data_set: str, run: str) -> Ledger:
+    def of(
+        cls, entries: Sequence[Mapping[str, Any]], data_set: str, run: str, account: Account | None = None
+    ) -> Ledger:
         """A ledger in memory with these entries, continued as ``run``: for a process without the file."""
         ledger = cls(data_set=data_set)
         ledger._run = run
         ledger._entries = [from_dict(entry) for entry in entries]
+        ledger._set_account(account)
         return ledger
 
     @classmethod
@@ -199,17 +217,18 @@ class Ledger(Releases):
         return ledger
 
     @classmethod
-    def at(cls, where: Ledger | str | Path | None, data_set: str = "") -> Ledger:
+    def at(cls, where: Ledger | str | Path | None, data_set: str = "", new: bool = False) -> Ledger:
         """The ledger at ``where``: the given one, the one in a file (continued or new), or a new one in memory.
 
-        A new one is for ``data_set``; an existing one must be for that data set, if a name is given.
+        A new one is for ``data_set``; an existing one must be for that data set, if a name is given. A path where there
+        is no ledger, beside one of nearly the same name, is refused unless ``new`` says that it is meant.
         """
         if where is None:
             return cls(data_set=data_set)
         if not isinstance(where, Ledger | str | Path):
             raise ArgumentError("ledger", where, "give a Ledger, the path of one, or None")
         if isinstance(where, str | Path):
-            _check_place(Path(where))
+            check_place(Path(where), new=new)
             if not Path(where).exists() or not Path(where).stat().st_size:  # empty: a crash before the first line
                 return cls(where, data_set)
             where = cls.load(where)
@@ -261,16 +280,8 @@ class _Replayed(Ledger):
         self._next += 1
 
 
-def _begun(path: str | Path, data_set: str) -> LedgerFile:
-    return LedgerFile.begin(Path(path), data_set, _today())
-
-
-def _check_place(path: Path) -> None:
-    """Raise unless a ledger can be at ``path``."""
-    if path.is_dir():
-        raise ArgumentError("ledger", str(path), "this is a folder: give the path of a file")
-    if not path.absolute().parent.is_dir():
-        raise ArgumentError("ledger", str(path), f"there is no folder {path.parent}: make it first")
+def _begun(path: str | Path, data_set: str, account: Account | None = None) -> LedgerFile:
+    return LedgerFile.begin(Path(path), data_set, _today(), account)
 
 
 def _today() -> str:

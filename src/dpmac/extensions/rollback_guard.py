@@ -66,12 +66,13 @@ def check(ledger: Path, heads: Sequence[str], seen: dict[str, Any] | None) -> No
 
 
 def check_none(ledger: Path) -> None:
-    """Raise if a new ledger must not start here, because one with releases has disappeared."""
+    """Raise if a new ledger must not start here, because one with releases or an account has disappeared."""
     seen = recorded(ledger)
-    if seen is not None and int(seen["entries"]):
-        place = guard_file_of(ledger)
-        fix = f"a ledger of {int(seen['entries'])} releases was here, says {place}, and is gone: {_FIX} {place}"
-        raise ArgumentError("ledger", str(ledger), fix)
+    if seen is not None:
+        place, what = guard_file_of(ledger), f"a ledger of {int(seen['entries'])} releases was here"
+        if not int(seen["entries"]):
+            what = "an account was opened here"
+        raise ArgumentError("ledger", str(ledger), f"{what}, says {place}, and is gone: {_FIX} {place}")
 
 
 def recorded(ledger: Path) -> dict[str, Any] | None:

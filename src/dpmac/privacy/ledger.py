@@ -43,7 +43,7 @@ class Releases:
     def check_unit(self, unit: str) -> None:
         """Raise if the unit differs: a guarantee for single rows says little about a person with many rows."""
         if self._entries and unit != self.unit:
-            fix = f"it holds releases whose unit of privacy is a {self.unit}, not a {unit}: give another ledger"
+            fix = f"it holds releases whose unit of privacy is a {self.unit}, not a {unit}: release by the same unit"
             raise ArgumentError("ledger", self, fix)
 
     def mechanisms(self) -> tuple[Mechanism, ...]:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dpmac.extensions.accounts import Account
 from dpmac.extensions.entries import to_dict
 from dpmac.extensions.world import World
 from dpmac.nets.feature_maps import FeatureMap
@@ -60,10 +61,16 @@ def books(world: World, ledger: Ledger | str | Path | None, data_set: str = "") 
     if world.size == 1:
         return Ledger.at(ledger, data_set)
     mine = world.everywhere(lambda: Ledger.at(ledger, data_set) if world.leads else Ledger())
-    entries, name, run = world.leaders([[to_dict(entry) for entry in mine.entries], mine.data_set, mine.run])
+    account = None
+    if mine.account is not None:
+        account = mine.account.to_dict()
+    lines = [to_dict(entry) for entry in mine.entries]
+    entries, name, run, opened = world.leaders([lines, mine.data_set, mine.run, account])
     if world.leads:
         return mine
-    theirs = Ledger.of(entries, name, run)
+    if opened is not None:
+        opened = Account.from_dict(opened)
+    theirs = Ledger.of(entries, name, run, opened)
     if isinstance(ledger, Ledger) and ledger.path is None and ledger.entries == theirs.entries:
         return ledger
     return theirs

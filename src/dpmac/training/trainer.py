@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -140,6 +140,7 @@ class Trainer:
         before = book if checkpoints is None else world.everywhere(partial(checkpoints.before, book))
         rows, names = self._checked(x, y, before)
         agreed(world, {"the shapes of rows": rows.shapes, "the names of inputs": names})
+        book.check_plan(replace(self.plan, before=()).mechanisms(), "" if checkpoints is None else checkpoints.run)
         setup = setup_for(self, rows, names, world)
         world.everywhere(lambda: setup.check(rows.to(setup.device)))
         # only now that every piece has been used once: one may have loaded a network in the meantime

@@ -1,0 +1,128 @@
+"""Mutants of accounts: totals that are not asked, forgotten, raised, or asked too late."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+ACCOUNTS, FITS = "tests/extensions/test_accounts.py", "tests/estimators/test_accounts_of_fits.py"
+GUARD, WRITERS = "tests/extensions/test_rollback_guard_edges.py", "tests/extensions/test_writers.py"
+
+MUTANTS = (
+    Mutant(
+        "account-not-asked",
+        "A release is recorded without asking the account: only what plans beforehand is held to the total.",
+        "Every fit asks before it begins.",
+        "extensions/ledgers.py",
+        "            self._check_total(entry)\n",
+        "",
+        (f"{ACCOUNTS}::test_no_release_exceeds_the_total_whoever_makes_it",),
+    ),
+    Mutant(
+        "account-not-asked-beforehand",
+        "A training is not compared with the account before it begins, and stops in the middle, paid for.",
+        "Every release asks.",
+        "training/trainer.py",
+        "book.check_plan(",
+        "isinstance(book, str) and book.check_plan(",
+        (f"{FITS}::test_a_trainer_is_held_to_it_before_its_first_step",),
+    ),
+    Mutant(
+        "account-forgotten-on-loading",
+        "A ledger that is loaded has no total any more.",
+        "The header is only read for the name.",
+        "extensions/ledgers.py",
+        "        ledger._set_account(file.header.account)\n",
+        "",
+        (f"{ACCOUNTS}::test_the_total_is_in_the_file_from_the_first_moment_and_comes_back",),
+    ),
+    Mutant(
+        "account-outside-the-chain",
+        "The chain does not begin with the total, which can be edited in the file.",
+        "A root of the fields that were there before.",
+        "extensions/ledger_header.py",
+        'return digest("", self._fixed())',
+        'return digest("", {"data_set": self.data_set, "created": self.created})',
+        (f"{ACCOUNTS}::test_an_edit_of_the_total_is_noticed",),
+    ),
+    Mutant(
+        "allowance-never-used-up",
+        "What a plan was allowed stays allowed: the same releases fit again and again.",
+        "A set would do in place of a counter.",
+        "extensions/accounts.py",
+        "            self._left[key] -= 1\n",
+        "",
+        (f"{ACCOUNTS}::test_what_a_plan_was_allowed_is_used_up",),
+    ),
+    Mutant(
+        "allowance-one-too-many",
+        "Of the releases that were tried together all are allowed once more.",
+        "The one that is asked is one of them.",
+        "extensions/accounts.py",
+        "Counter({key: self._ahead - 1})",
+        "Counter({key: self._ahead})",
+        (f"{ACCOUNTS}::test_no_release_exceeds_the_total_whoever_makes_it",),
+    ),
+    Mutant(
+        "plan-without-the-others",
+        "A plan is compared with the account as if nothing had been released.",
+        "A plan knows what it costs.",
+        "extensions/accounted.py",
+        "self._allowance.plan(others, own)",
+        "self._allowance.plan((), own)",
+        (f"{ACCOUNTS}::test_a_plan_is_compared_with_all_that_others_have_released",),
+    ),
+    Mutant(
+        "account-opened-twice",
+        "An account that is there can be opened again, with a larger total.",
+        "Whoever may open it may change it.",
+        "extensions/accounted.py",
+        "        if self._account is not None:\n            held",
+        "        if False:\n            held",
+        (f"{ACCOUNTS}::test_a_total_that_was_opened_stays",),
+    ),
+    Mutant(
+        "account-at-the-fits-delta",
+        "The account's total is counted at the delta of the fit, where it may be less.",
+        "A fit has one delta.",
+        "estimators/budget.py",
+        "totals.append(Total(account.total_epsilon, account.delta))",
+        "totals.append(Total(account.total_epsilon, delta))",
+        (f"{FITS}::test_a_fit_at_a_larger_delta_is_counted_at_the_accounts",),
+    ),
+    Mutant(
+        "account-takes-any-unit",
+        "An account of persons takes releases that protect single rows.",
+        "Units are compared with the releases that are there, and there are none.",
+        "extensions/accounts.py",
+        "return noun(unit) == self.unit",
+        "return bool(noun(unit))",
+        (f"{ACCOUNTS}::test_an_account_of_persons_takes_persons_alone_and_says_what_to_do",),
+    ),
+    Mutant(
+        "empty-account-begun-anew",
+        "Where an account without releases has gone, a ledger begins that is held to nothing.",
+        "Nothing was lost.",
+        "extensions/rollback_guard.py",
+        "if seen is not None:",
+        'if seen is not None and int(seen["entries"]):',
+        (f"{GUARD}::test_an_account_that_is_gone_is_not_forgotten_though_nothing_was_released",),
+    ),
+    Mutant(
+        "threads-load-one-path",
+        "Threads that were given one path each load it, and find the same room.",
+        "A path is no object that could be locked.",
+        "estimators/budget.py",
+        "held.enter_context(sole_writer(Path(self.ledger)))",
+        "pass",
+        (f"{FITS}::test_threads_that_share_a_path_wait_and_all_of_them_count",),
+    ),
+    Mutant(
+        "forked-writer",
+        "A process that was forked while its parent writes believes that it may write, too.",
+        "The lock is reentrant.",
+        "extensions/writers.py",
+        "os.register_at_fork(after_in_child=_after_fork)",
+        "pass",
+        (f"{WRITERS}::test_a_forked_process_has_no_part_in_its_parents_right",),
+    ),
+)

@@ -1,0 +1,97 @@
+"""The first line of a ledger's file: format, data set, account, the number of releases, and the last digest.
+
+    {"format": "dpmac-ledger-2", "data_set": "hospital", "created": "...", "entries": "000000000002", "head": "9f..."}
+
+The digests of all lines begin with what of the header never changes (:meth:`Header.root`), the account included.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpmac.extensions.accounts import Account
+from dpmac.limits import check_values, finite_json
+
+FORMAT, OLD_FORMAT, WITH_ACCOUNT = "dpmac-ledger-2", "dpmac-ledger-1", "dpmac-ledger-3"
+LINE_BYTES = 2**20  # of a line: a release of a thousand partitions has a tenth of that
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line. Its count and its head are overwritten in place, so its length never changes."""
+
+    data_set: str
+    created: str
+    entries: int = 0
+    head: str = ""
+    account: Account | None = None
+
+    def line(self) -> bytes:
+        fields = {**self._fixed(), "entries": f"{self.entries:0{_DIGITS}d}", "head": self.head or self.root()}
+        return json.dumps(fields).encode() + b"\n"
+
+    def root(self) -> str:
+        """The digest that the chain starts from."""
+        return digest("", self._fixed())
+
+    def _fixed(self) -> dict[str, Any]:
+        if self.account is None:
+            return {"format": FORMAT, "data_set": self.data_set, "created": self.created}
+        named = {"format": WITH_ACCOUNT, "data_set": self.data_set, "created": self.created}
+        return {**named, **self.account.to_dict()}
+
+
+def first_line(path: Path, lines: list[bytes]) -> tuple[Header, bool]:
+    """The header, and whether the file has the format of version 0.1, whose first line has no chain."""
+    first = parsed_line(path, 1, lines[0]) if lines else {}
+    if first.get("format") == OLD_FORMAT:
+        return Header("", ""), True
+    if first.get("format") not in (FORMAT, WITH_ACCOUNT):
+        raise ValueError(f"{path} is not a dpmac ledger: its first line is not a {FORMAT} header")
+    return _header(path, first, lines[0]), False
+
+
+def account_at(path: Path) -> Account | None:
+    """The account in a ledger's file, by its first line alone; None if there is no account, or no file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as handle:
+        line = handle.readline(LINE_BYTES).rstrip(b"\r\n")
+    return first_line(path, [line])[0].account if line else None
+
+
+def _header(path: Path, first: Mapping[str, Any], raw: bytes) -> Header:
+    try:
+        account = Account.from_dict(first) if first["format"] == WITH_ACCOUNT else None
+        names, count = (str(first["data_set"]), str(first["created"])), int(first["entries"])
+        header = Header(*names, count, str(first["head"]), account)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{path}, line 1: damaged (no whole header)") from None
+    if header.line() != raw + b"\n" or header.entries < 0 or (header.entries == 0 and header.head != header.root()):
+        raise ValueError(f"{path}, line 1: edited (not as this package writes it)")
+    return header
+
+
+def digest(before: str, line: Mapping[str, Any]) -> str:
+    """The digest after ``line``; a ValueError if a number in it is not finite."""
+    plain = json.dumps(line, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(f"{before}\n{plain}".encode()).hexdigest()
+
+
+def parsed_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        if len(line) > LINE_BYTES:
+            raise ValueError(f"{len(line):,} bytes, and {LINE_BYTES:,} are the most")
+        raw = finite_json(line)
+        check_values(raw)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}, line {number}: damaged ({error})") from error
+    if not isinstance(raw, dict):
+        raise ValueError(f"{path}, line {number}: damaged (not an object)")
+    return raw
