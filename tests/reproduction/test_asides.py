@@ -1,4 +1,4 @@
-"""The two asides of the results page, ``paper_inputs`` and ``linear_basis``, on small data."""
+"""The asides of the results page, ``paper_inputs``, ``linear_basis`` and ``strokes``, on small data."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import torch
 
 from dpmac.data import Dataset
 from dpmac.randomness import SeededNoise
-from reproduction import linear_basis, paper_inputs
-from reproduction.settings import CLOSED_FORMS, PRESETS
+from reproduction import linear_basis, paper_inputs, strokes
+from reproduction.rows import table_rows
+from reproduction.settings import CLOSED_FORMS, DELTA, PRESETS, ROWS
+from reproduction.store import Job, Store
 
 
 def small(table, _path=None, rows=90):
@@ -44,3 +46,34 @@ def test_the_basis_alone_stands_beside_the_whole(monkeypatch, capsys):
     header, line = capsys.readouterr().out.splitlines()
     assert header.startswith("epsilon")
     assert re.fullmatch(r" +8 +180 +\d+\.\d{3} +\d+\.\d{3}", line)
+
+
+def test_the_autoencoder_from_drawn_strokes_is_run_once_for_each_seed_and_its_budget_is_met(
+    monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setattr(strokes, "load", small)
+    monkeypatch.setattr(strokes, "EPSILONS", (8.0,))
+    monkeypatch.setattr(strokes, "recipe_for", short(strokes.recipe_for))
+    given = ["--runs", "2", "--out", str(tmp_path)]
+    strokes.main(given)
+    first, second = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"epsilon 0 \(the start alone\): \d+\.\d{3}", first)
+    assert re.fullmatch(r"epsilon 8: \d+\.\d{3} \+- \d+\.\d{3} \(2 runs\)", second)
+    monkeypatch.setattr(strokes, "train", None)  # a second call finds both runs
+    strokes.main(given)
+    assert capsys.readouterr().out.splitlines()[1] == second
+    (row,) = table_rows([Store(tmp_path).load(Job("usps", strokes.ROW, "tight", 8.0, seed)) for seed in (0, 1)])
+    assert row.recipe["start_steps"] == 3
+    assert row.mechanisms[0]["noise_multiplier"] == strokes.NOISE[8.0]
+
+
+def short(recipe_for):
+    return lambda epsilon: replace(
+        recipe_for(epsilon), hidden=(12, 4, 12), batch_size=45, epochs=2, start_steps=3, start_rows=60
+    )
+
+
+def test_the_settings_from_drawn_strokes_meet_their_budgets():
+    for epsilon in strokes.EPSILONS:
+        true = strokes.recipe_for(epsilon).plan(ROWS["usps"], DELTA).epsilon()
+        assert 0.99 * epsilon < true <= epsilon
