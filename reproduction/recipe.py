@@ -101,8 +101,9 @@ class Recipe:
         device: str = "cpu",
     ) -> Trainer:
         """A trainer for ``n`` rows, ``inputs`` wide behind ``feature_map``; weights and noise come from ``source``."""
+        network = DenseNetwork([inputs, *self.hidden, outputs], self.activation, source=source.spawn("weights"))
         return Trainer(
-            self.network(inputs, outputs, source, feature_map, device),
+            network.to(device),
             loss_of(self.loss),
             self.plan(n, delta),
             feature_map=feature_map,
@@ -113,14 +114,6 @@ class Recipe:
             expansion=Gradients() if self.method == "dp-sgd" else FirstOrder(),
             evaluate=evaluate,
         )
-
-    def network(
-        self, inputs: int, outputs: int, source: NoiseSource, feature_map: FeatureMap | None, device: str
-    ) -> DenseNetwork:
-        """The network as it is before the first step: random weights from ``source``."""
-        del feature_map
-        made = DenseNetwork([inputs, *self.hidden, outputs], self.activation, source=source.spawn("weights"))
-        return made.to(device)
 
     def _zstep(self) -> ZStep:
         if self.zstep == "fixed" or self.method == "dp-sgd":

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from dpmac.data import Dataset
+from dpmac.priors import Pretraining, pretraining
 from dpmac.randomness import SeededNoise
 from reproduction import linear_basis, paper_inputs, strokes
 from reproduction.rows import table_rows
-from reproduction.settings import CLOSED_FORMS, DELTA, PRESETS, ROWS
+from reproduction.settings import CLOSED_FORMS, PRESETS
 from reproduction.store import Job, Store
 
 
@@ -51,29 +52,20 @@ def test_the_basis_alone_stands_beside_the_whole(monkeypatch, capsys):
 def test_the_autoencoder_from_drawn_strokes_is_run_once_for_each_seed_and_its_budget_is_met(
     monkeypatch, capsys, tmp_path
 ):
+    pretraining._known.clear()
     monkeypatch.setattr(strokes, "load", small)
     monkeypatch.setattr(strokes, "EPSILONS", (8.0,))
-    monkeypatch.setattr(strokes, "recipe_for", short(strokes.recipe_for))
+    monkeypatch.setattr(strokes, "HIDDEN", (12,))
+    monkeypatch.setattr(strokes, "TRAINING", Pretraining(rows=60, steps=3))
     given = ["--runs", "2", "--out", str(tmp_path)]
     strokes.main(given)
     first, second = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"epsilon 0 \(the start alone\): \d+\.\d{3}", first)
     assert re.fullmatch(r"epsilon 8: \d+\.\d{3} \+- \d+\.\d{3} \(2 runs\)", second)
-    monkeypatch.setattr(strokes, "train", None)  # a second call finds both runs
+    monkeypatch.setattr(strokes, "DPMACAutoencoder", None)  # a second call finds both runs
     strokes.main(given)
-    assert capsys.readouterr().out.splitlines()[1] == second
+    assert capsys.readouterr().out.splitlines() == [first, second]
     (row,) = table_rows([Store(tmp_path).load(Job("usps", strokes.ROW, "tight", 8.0, seed)) for seed in (0, 1)])
-    assert row.recipe["start_steps"] == 3
-    assert row.mechanisms[0]["noise_multiplier"] == strokes.NOISE[8.0]
-
-
-def short(recipe_for):
-    return lambda epsilon: replace(
-        recipe_for(epsilon), hidden=(12, 4, 12), batch_size=45, epochs=2, start_steps=3, start_rows=60
-    )
-
-
-def test_the_settings_from_drawn_strokes_meet_their_budgets():
-    for epsilon in strokes.EPSILONS:
-        true = strokes.recipe_for(epsilon).plan(ROWS["usps"], DELTA).epsilon()
-        assert 0.99 * epsilon < true <= epsilon
+    assert 7.9 < row.true_epsilon <= 8.0
+    assert len(pretraining._known) == 1  # the start alone is that of the runs
+    assert "60 rows of pictures (strokes) of 16 x 16 pixels" in row.recipe["start"]
