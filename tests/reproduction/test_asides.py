@@ -1,4 +1,4 @@
-"""The two asides of the results page, ``paper_inputs`` and ``linear_basis``, on small data."""
+"""The asides of the results page, ``paper_inputs``, ``linear_basis`` and ``strokes``, on small data."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import pytest
 import torch
 
 from dpmac.data import Dataset
+from dpmac.priors import Pretraining, pretraining
 from dpmac.randomness import SeededNoise
-from reproduction import linear_basis, paper_inputs
+from reproduction import linear_basis, paper_inputs, strokes
+from reproduction.rows import table_rows
 from reproduction.settings import CLOSED_FORMS, PRESETS
+from reproduction.store import Job, Store
 
 
 def small(table, _path=None, rows=90):
@@ -44,3 +47,25 @@ def test_the_basis_alone_stands_beside_the_whole(monkeypatch, capsys):
     header, line = capsys.readouterr().out.splitlines()
     assert header.startswith("epsilon")
     assert re.fullmatch(r" +8 +180 +\d+\.\d{3} +\d+\.\d{3}", line)
+
+
+def test_the_autoencoder_from_drawn_strokes_is_run_once_for_each_seed_and_its_budget_is_met(
+    monkeypatch, capsys, tmp_path
+):
+    pretraining._known.clear()
+    monkeypatch.setattr(strokes, "load", small)
+    monkeypatch.setattr(strokes, "EPSILONS", (8.0,))
+    monkeypatch.setattr(strokes, "HIDDEN", (12,))
+    monkeypatch.setattr(strokes, "TRAINING", Pretraining(rows=60, steps=3))
+    given = ["--runs", "2", "--out", str(tmp_path)]
+    strokes.main(given)
+    first, second = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"epsilon 0 \(the start alone\): \d+\.\d{3}", first)
+    assert re.fullmatch(r"epsilon 8: \d+\.\d{3} \+- \d+\.\d{3} \(2 runs\)", second)
+    monkeypatch.setattr(strokes, "DPMACAutoencoder", None)  # a second call finds both runs
+    strokes.main(given)
+    assert capsys.readouterr().out.splitlines() == [first, second]
+    (row,) = table_rows([Store(tmp_path).load(Job("usps", strokes.ROW, "tight", 8.0, seed)) for seed in (0, 1)])
+    assert 7.9 < row.true_epsilon <= 8.0
+    assert len(pretraining._known) == 1  # the start alone is that of the runs
+    assert "60 rows of pictures (strokes) of 16 x 16 pixels" in row.recipe["start"]

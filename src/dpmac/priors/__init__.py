@@ -1,11 +1,13 @@
 """Priors: what a model can know before it sees anybody, drawn by public programs.
 
-A prior draws rows; :func:`whitened` makes a feature map of a feature map and a prior. Nothing here touches a private
-row, so nothing of it costs privacy; the statement names the prior.
+A prior draws rows; :func:`whitened` makes a feature map of a feature map and a prior, and
+:class:`DrawnStart` is a start for an autoencoder. Nothing here touches a private row, so nothing of it costs privacy;
+the statement names the prior.
 """
 
 from dpmac.priors.base import Prior
 from dpmac.priors.drawings import PicturePrior
+from dpmac.priors.pretraining import DrawnStart, Pretraining
 from dpmac.priors.public_rows import PublicRows
 from dpmac.priors.ranges import RangePrior
 from dpmac.priors.schema import SchemaPrior
@@ -20,7 +22,9 @@ PRIORS: dict[str, type[Prior]] = {
 
 __all__ = [
     "PRIORS",
+    "DrawnStart",
     "PicturePrior",
+    "Pretraining",
     "Prior",
     "PublicRows",
     "RangePrior",

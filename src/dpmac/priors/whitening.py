@@ -12,11 +12,8 @@ longest directions are kept, and features are not turned back.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import OrderedDict
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,8 +21,8 @@ from torch import Tensor
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.extensions.provenance import Origin, origin_of
 from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
-from dpmac.nets.feature_maps.saving import packed_feature_map
 from dpmac.priors.base import Prior, refuse_released
+from dpmac.priors.content import digest_of
 from dpmac.priors.directions import longest, worth_it
 from dpmac.showing import shown
 
@@ -68,7 +65,7 @@ def whitened(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions | 
     if chosen is None:
         chosen = WhiteningOptions()
     known = Origin.merged(origin_of(feature_map, name="feature_map"), origin_of(prior, name="prior"))
-    key = _content(feature_map, prior, chosen, known)
+    key = digest_of(feature_map, prior, known, asdict(chosen))
     if key not in _known:
         made = _whitening(feature_map, prior, chosen)
         made.origin = known  # its numbers are moments of what the feature map gave
@@ -136,20 +133,3 @@ def _empty(rows: int, width: int, directions: int | None) -> Tensor:
 
 def _rounded(numbers: Tensor) -> Tensor:
     return torch.round(numbers * _GRID) / _GRID
-
-
-def _content(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions, known: Origin) -> str:
-    """A digest of everything that the numbers follow from, and of what has shaped them."""
-    tensors: dict[str, Tensor] = {}
-    packed = packed_feature_map(feature_map, "map", tensors)
-    plain: list[Any] = [packed, prior.kind, asdict(options), known.to_dict()]
-    for name, value in prior.arguments().items():
-        if isinstance(value, Tensor):
-            tensors[f"prior.{name}"] = value
-        else:
-            plain.append([name, value])
-    found = hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode())
-    for name, tensor in sorted(tensors.items()):
-        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()

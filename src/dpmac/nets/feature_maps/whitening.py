@@ -53,7 +53,7 @@ class Whitening(FeatureMap):
         return {"centre": self.centre, "matrix": single, "prior": self.prior}
 
     def notes(self) -> tuple[str, ...]:
-        return (f"the rows whose moments whiten the model's inputs, which hold nobody's data: {self.prior};",)
+        return (f"the rows whose moments whiten the model's inputs, none of them a private row: {self.prior};",)
 
     @classmethod
     def sample(cls) -> tuple[FeatureMap, Shape]:
