@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dpmac.checks import ArgumentError
+from dpmac.cli.agreement import STRICT, strictly
 
 
 def predict(
@@ -19,6 +20,7 @@ def predict(
         list[str] | None,
         typer.Option("--id", help="A column of the file to copy beside the predictions. Repeatable.", metavar="COLUMN"),
     ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
     """Write what a model says of each row, in the order of the file, as CSV.
@@ -30,6 +32,7 @@ def predict(
     A text that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a carriage return) gets an
     apostrophe before it; numbers stay as they are.
 
+    A warning says where nearly all cells of a column are clipped, "other" or missing; [bold]--strict[/bold] stops.
     Predicting spends nothing. What a model says of a person is as private as that person's row.
 
     [bold]Examples[/bold]
@@ -51,7 +54,8 @@ def predict(
     schema = schema_of(estimator, run)
     table = read_table(file)  # as it is, so that what is copied is
     need_columns(file, table, [*schema.features, *(id_ or ())])
-    found = predictions(estimator, typed({name: table[name] for name in schema.features}, schema))
+    with strictly(strict):
+        found = predictions(estimator, typed({name: table[name] for name in schema.features}, schema))
     ids = _ids(file, table, id_ or [], found)
     text = csv_text(for_spreadsheets({**ids, **found}))
     if out is None:

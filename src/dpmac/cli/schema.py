@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpmac.checks import ArgumentError
-from dpmac.cli.ending import Failed, add
+from dpmac.cli.ending import add
+from dpmac.cli.schema_check import check
 
 if TYPE_CHECKING:
     from dpmac.tables import ColumnKind
@@ -70,44 +71,6 @@ def init(
     typer.echo(f"dpmac: {len(columns)} columns. Fill in every null with what is publicly known.", err=True)
     if not header_only:
         typer.echo(f"dpmac: {LOOKED}", err=True)
-
-
-def check(
-    schema: Annotated[Path, typer.Argument(help="The schema.", metavar="SCHEMA")],
-    file: Annotated[Path | None, typer.Argument(help="Rows that it should fit.", metavar="FILE")] = None,
-) -> None:
-    """Say whether a schema is whole, and whether a file fits it.
-
-    Every column with something left to fill in is named. Of a file it says which columns are not there and which could
-    not be read; nothing else about the rows, such as how many lie outside a range: that is private.
-
-    [bold]Examples[/bold]
-
-      dpmac schema check patients.schema.json
-
-      dpmac schema check patients.schema.json patients.csv
-    """
-    from dpmac.tables import Schema
-    from dpmac.tables.files import need_columns
-    from dpmac.tables.schema import unfinished
-    from dpmac.tables.stored import open_table
-
-    left = unfinished(Schema.read(schema))
-    if left:
-        lines = "".join(f"\n  {name}: write {what}" for name, what in left.items())
-        raise Failed(f"{schema}: {len(left)} columns are not filled in yet:{lines}", code=2)
-    found = Schema.load(schema)
-    if file is not None:
-        table = open_table(file, found)
-        need_columns(file, table, found.columns)
-        wrong = _unreadable(found, table)
-        if wrong:
-            raise Failed(f"{file}: {len(wrong)} columns cannot be read:\n" + "\n".join(f"  {w}" for w in wrong), code=2)
-    kind = {"classification": "a classifier", "regression": "a regressor", None: "an autoencoder"}[found.task]
-    fits = ""
-    if file is not None:
-        fits = f", and {file} fits it"
-    typer.echo(f"{schema} is whole{fits}: {len(found.features)} columns; dpmac train will make {kind}")
 
 
 def estimate(
@@ -207,23 +170,6 @@ def _open_ranges(path: Path, raw: Any) -> dict[str, ColumnKind]:
         fix = "no number and no date in it is without a range: there is nothing to estimate"
         raise ArgumentError("--schema", str(path), fix)
     return found
-
-
-def _unreadable(schema: Any, table: Any) -> list[str]:
-    """What is wrong with each column that cannot be read: the first cell of it that is in the way."""
-    from dpmac.tables import Files
-    from dpmac.tables.coding import unreadable
-    from dpmac.tables.frames import cells
-
-    if isinstance(table, Files):
-        return unreadable(schema.columns, table.batches(list(schema.columns)))
-    wrong = []
-    for name, column in schema.columns.items():
-        try:
-            column.coded(name, cells(table, [name])[name])
-        except ArgumentError as error:
-            wrong.append(str(error))
-    return wrong
 
 
 for name, command in (("init", init), ("check", check), ("estimate", estimate)):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpmac.checks import ArgumentError
+from dpmac.cli.agreement import STRICT, strictly
 
 if TYPE_CHECKING:
     from dpmac.cli.jobs import Job
     from dpmac.cli.training import Trained
     from dpmac.extensions.world import World
-    from dpmac.tables import Schema
 
 
 def train(
@@ -66,6 +66,7 @@ def train(
         str | None,
         typer.Option(help="Where rows lie that do not fit; none: in their Parquet alone, slower.", metavar="FOLDER"),
     ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
@@ -75,6 +76,9 @@ def train(
     Everything is checked before any privacy is spent: every cell and label, and every path is tried. Whatever ends the
     training, nothing that was paid for goes uncounted, and [bold]dpmac resume RUN[/bold] goes on. Ctrl-C costs no step;
     a crash or a kill those since the last checkpoint, which is at most two seconds old as a rule.
+
+    Where nearly all cells of a column are clipped, "other" or missing, a warning says so, with counts; with
+    [bold]--strict[/bold] the training does not begin. These counts are shown to you alone.
 
     Rows that do not fit into [bold]--memory[/bold] are kept in a file without a name while the training runs, in the
     system's temporary folder or [bold]--scratch[/bold]; it is gone when the process ends, however it ends.
@@ -97,10 +101,10 @@ def train(
 
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
     """  # noqa: E501
+    from dpmac.cli.aims import aimed
     from dpmac.cli.jobs import Job, absolute, counted, scratch_folder
     from dpmac.cli.places import check_places
     from dpmac.cli.several import check_same, said_once, several
-    from dpmac.tables import Schema
     from dpmac.tables.files import need_columns
 
     with several() as world:
@@ -108,7 +112,7 @@ def train(
             if not schema.is_file():
                 fix = f"there is no such file: make a template with  dpmac schema init {file} > {schema.name}"
                 raise ArgumentError("--schema", str(schema), fix)
-            chosen = _unseen(_aimed(Schema.load(schema), target, autoencoder), groups)
+            chosen = aimed(schema, target, autoencoder, groups)
             layers = _units(hidden)
             if world.leads:  # who writes
                 inputs = {"file": file, "--schema": schema, "--public-test": public_test}
@@ -140,7 +144,8 @@ def train(
             need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
             job = replace(job, rows=counted(table, groups))
         check_same(world, job.file)
-        begin(job, out, table, quiet=quiet, as_json=as_json, world=world)
+        with strictly(strict):
+            begin(job, out, table, quiet=quiet, as_json=as_json, world=world)
 
 
 def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, world: World) -> None:
@@ -247,26 +252,6 @@ def check_kept(job: Job) -> None:
     for option, text in (("--name", job.name), ("--purpose", job.purpose), ("--data-set", job.data_set)):
         check_text(option, text, LONGEST)
     json.dumps([arguments_of(job.estimator(Ledger(), None)), job.schema], allow_nan=False)
-
-
-def _aimed(schema: Schema, target: str | None, autoencoder: bool) -> Schema:
-    """The schema with the target that was asked for."""
-    if autoencoder:
-        if target is not None:
-            raise ArgumentError("--target", target, "an autoencoder has none: leave out one of the two")
-        return replace(schema, target=None, positive=None, task=None)
-    if target is None or target == schema.target:
-        return schema
-    return replace(schema, target=target, positive=None, task=None)
-
-
-def _unseen(schema: Schema, groups: str | None) -> Schema:
-    """The schema without the column that says whose a row is: a model must not see it."""
-    if groups is None or groups not in schema.columns:
-        return schema
-    if groups == schema.target:
-        raise ArgumentError("--groups", groups, "it is the target: name the column that says whose a row is")
-    return replace(schema, columns={name: column for name, column in schema.columns.items() if name != groups})
 
 
 def _units(hidden: str | None) -> list[int] | None:

@@ -10,11 +10,13 @@ from dpmac.cells import flat
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import Array, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
+from dpmac.estimators.given import Given
 from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.ranged import Ranged, unit_targets
 from dpmac.nets import LOSSES
 from dpmac.privacy import Mechanism
 from dpmac.tables import Number
+from dpmac.tables.agreement import Agreement
 from dpmac.tables.coding import cells_of
 from dpmac.tables.kinds.number import numbers_of
 
@@ -50,18 +52,7 @@ class DPMACRegressor(Mapped, Ranged, PrivateEstimator):
         ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`. Everything is
         checked before any privacy is spent.
         """
-        files = self._files(X, y)
-        if files is None:
-            given, y = self._checked(X, y, groups)
-        low, high = self._range()
-
-        def targets_of(numbers: Array) -> Array:
-            return unit_targets(numbers, low, high)
-
-        if files is None:
-            targets = torch.from_numpy(targets_of(self._numbers(y)))
-        else:
-            given, targets = self._from_files(files, groups, lambda cells: targets_of(self._numbers(_read(cells))))
+        given, targets, (low, high) = self._look_over(X, y, groups)
         residuals = self._residual_scale(given.n)
         after: tuple[Mechanism, ...] = ()
         if residuals is not None:
@@ -77,6 +68,25 @@ class DPMACRegressor(Mapped, Ranged, PrivateEstimator):
             if kept is not None:
                 self.residual_std_ = kept[0] * (high - low) / 2
         return self
+
+    def _look_over(self, X: Any, y: Any = None, groups: Any = None) -> tuple[Given, torch.Tensor, tuple[float, float]]:
+        """All that ``fit`` asks of the rows, spending nothing: raw rows, targets, and the targets' range."""
+        files = self._files(X, y)
+        if files is None:
+            given, y = self._checked(X, y, groups)
+        low, high = self._range()
+        seen = Agreement({self._target_name(): Number(low, high)})
+
+        def targets_of(numbers: Array) -> Array:
+            seen.add(numbers[:, None])
+            return unit_targets(numbers, low, high)
+
+        if files is None:
+            targets = torch.from_numpy(targets_of(self._numbers(y)))
+        else:
+            given, targets = self._from_files(files, groups, lambda cells: targets_of(self._numbers(_read(cells))))
+        self._say_where_they_disagree(seen)
+        return given, targets, (low, high)
 
 
 def _read(cells: Any) -> Array:

@@ -19,12 +19,13 @@ from dpmac.estimators.given import Given, Stored
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.ids import warn_of_ids
 from dpmac.estimators.sharing import check_own_rows
-from dpmac.estimators.warning import Few
+from dpmac.estimators.warning import Few, outside
 from dpmac.extensions.persons import MOST
 from dpmac.nets.feature_maps import FeatureMap, ToRange, first_of
 from dpmac.old_names import OldAttribute
 from dpmac.privacy import Persons
 from dpmac.tables import Files, Schema, TableEncoder
+from dpmac.tables.agreement import Agreement
 from dpmac.tables.coding import Reader, Targets
 from dpmac.tables.frames import cells
 from dpmac.tables.kinds import ColumnKind
@@ -133,11 +134,17 @@ class OnRows(Budgeted):
         beside = 0
         if groups is None:
             beside = 2 * self._made * encoder.n_features_out
-        few, show = Few(files.n), files.progress
+        few, show, seen = Few(files.n), files.progress, Agreement(encoder.schema.features)
+
+        def look_at(codes: Array) -> None:
+            few.add(codes)
+            seen.add(codes)
+
         if show is None:
             show = self._machine.progress
         with progress_bar("reading", show, "rows", patience=2.0) as on_rows:
-            read = files.read(reader, ids=name, beside=beside, on_rows=on_rows, seen=few.add)
+            read = files.read(reader, ids=name, beside=beside, on_rows=on_rows, seen=look_at)
+        self._say_where_they_disagree(seen)
         rows = read.rows
         if isinstance(rows, tuple):
             x: Tensor | Stored = rows[0]
@@ -154,7 +161,7 @@ class OnRows(Budgeted):
         return _tensor(X)
 
     def _read(self, encoder: TableEncoder, X: Any) -> Tensor:
-        rows = encoder.codes(X)
+        rows = self._codes(encoder, X)
         self.n_features_in_, self.feature_names_in_ = encoder.n_features_in_, encoder.feature_names_in_
         return rows
 
@@ -236,7 +243,18 @@ class OnRows(Budgeted):
         files = files_of(X)
         if files is not None:
             X = files
-        return encoder.codes(X)
+        return self._codes(encoder, X)
+
+    def _codes(self, encoder: TableEncoder, X: Any) -> Tensor:
+        """The codes of a table, and a warning to whoever has it where schema and rows disagree."""
+        codes, seen = encoder.codes(X), Agreement(encoder.schema.features)
+        seen.add(codes.numpy())
+        self._say_where_they_disagree(seen)
+        return codes
+
+    def _say_where_they_disagree(self, seen: Agreement) -> None:
+        if self._world.leads:
+            seen.warn(outside() + 1)
 
     def _feature_map(self, width: int, bins: int | None = None) -> FeatureMap | None:
         if self.schema is not None:

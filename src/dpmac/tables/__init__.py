@@ -1,6 +1,7 @@
 """Tables of people: a public schema, and the feature map that makes a network's inputs of their cells."""
 
 from dpmac.nets.feature_maps import FEATURE_MAPS
+from dpmac.tables.agreement import SchemaWarning
 from dpmac.tables.encoder import TableEncoder
 from dpmac.tables.kinds import Category, ColumnKind, Date, Number, Text
 from dpmac.tables.kinds import ColumnKind as Column
@@ -18,6 +19,7 @@ __all__ = [
     "Files",
     "Number",
     "Schema",
+    "SchemaWarning",
     "TableEncoder",
     "Text",
     "WordVectors",

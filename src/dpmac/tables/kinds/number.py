@@ -22,6 +22,8 @@ from dpmac.tables.kinds.shared import (
     cell_place,
     check_flag,
     on_grid,
+    outside,
+    outside_words,
     range_inputs,
     range_names,
 )
@@ -82,6 +84,13 @@ class Number(ColumnKind):
         if codes is None or np.isinf(codes).any():
             return None
         return codes
+
+    def beyond(self, codes: Array) -> Array:
+        return outside(codes, self.low, self.high)
+
+    @property
+    def beyond_words(self) -> str:
+        return outside_words(_plain(self.low), _plain(self.high))
 
     def typed(self, cells: list[Any]) -> list[Any]:
         """Texts as numbers, NaN where a cell is empty; unchanged if one of them is no number: ``coded`` says which."""

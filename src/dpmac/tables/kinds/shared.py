@@ -36,6 +36,17 @@ def check_flag(missing: object) -> None:
         raise ArgumentError("missing", missing, "give true or false")
 
 
+def outside(codes: Array, low: float, high: float) -> Array:
+    """Which codes (n, 1) lie outside a range, as bool (n,)."""
+    found: Array = (codes[:, 0] < low) | (codes[:, 0] > high)
+    return found
+
+
+def outside_words(low: object, high: object) -> str:
+    """What a warning says of such cells."""
+    return f"lie outside {low} to {high} and are clipped: compare the unit and the range"
+
+
 def range_inputs(place: Tensor, there: Tensor, bins: int) -> list[Tensor]:
     """A place in [0, 1] as the inputs of a linear layer: itself, scaled to [-1, 1], and ``bins`` pieces.
 

@@ -169,6 +169,15 @@ class Text(ColumnKind):
         codes[gone] = np.nan
         return codes
 
+    def beyond(self, codes: Array) -> Array:
+        """Texts of which the list knows no word."""
+        found: Array = codes[:, -1] >= 1.0
+        return found
+
+    @property
+    def beyond_words(self) -> str:
+        return "have no word that the list knows: compare the language of the word vectors"
+
     def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:  # noqa: ARG002
         """Sums, shortened so that a text weighs about as much as any other column; length and share as places."""
         sums = value.shape[1] - BESIDE
