@@ -1,4 +1,4 @@
-"""Data and schema that disagree, on the command line: said to the holder, with ``--strict`` the end; never published."""
+"""Data and schema that disagree, on the command line: said to the holder; ``--strict`` ends it; never published."""
 
 from __future__ import annotations
 

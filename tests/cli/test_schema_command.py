@@ -72,8 +72,8 @@ def test_a_check_names_columns_that_cannot_be_read(new_hospital, run):
     done = run("schema", "check", "patients.schema.json", "patients.csv")
     assert done.code == 2
     assert "2 columns cannot be read" in done.err
-    assert "column 'age', row 0='old'" in done.err
-    assert "column 'weight', row 0='heavy'" in done.err
+    assert "patients.csv, line 2, column 'age'='old'" in done.err
+    assert "patients.csv, line 2, column 'weight'='heavy'" in done.err
 
 
 def test_ranges_are_estimated_paid_for_and_recorded(new_hospital, run):

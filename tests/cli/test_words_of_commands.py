@@ -90,7 +90,7 @@ def test_a_check_of_a_file_tells_the_same_however_it_is_read(new_hospital):
 
     schema = Schema({"age": Number(0, 120), "sex": Number(0, 1), "ward": Category(["A", "B", "C"])})
     file = new_hospital / "patients.csv"
-    found = [_unreadable(schema, table) for table in (Files(file), open_table(file))]
+    found = [_unreadable(schema, table, file) for table in (Files(file), open_table(file))]
     assert found[0] == found[1]
     assert len(found[0]) == 1
     assert "sex" in found[0][0]

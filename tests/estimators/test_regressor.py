@@ -155,7 +155,7 @@ def test_targets_that_are_no_numbers_are_named():
     with pytest.raises(ValueError, match="y contains NaN"):
         regressor().fit(X, spoilt)
     schema = Schema({**COLUMNS, "y": Number(*RANGE)}, target="y")
-    with pytest.raises(ArgumentError, match="y, row 3=nan: give a finite target, or drop the row"):
+    with pytest.raises(ArgumentError, match="column 'y', row 3=None: the target is missing in this row"):
         regressor(schema=schema).fit(table(X, spoilt))
     with pytest.raises(ArgumentError, match=r"y=.*U4.*: give numbers, one for each row"):
         regressor().fit(X, np.full(2000, "much"))

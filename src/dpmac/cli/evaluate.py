@@ -38,10 +38,13 @@ def evaluate(
     from dpmac.cli.scores import evaluation_of, keep, schema_of
     from dpmac.saving import load
     from dpmac.tables.files import read_table
+    from dpmac.tables.lines import at_lines
 
     estimator = load(run)
     schema = schema_of(estimator, run)
-    found = evaluation_of(estimator, schema, read_table(file, schema), file.name, public=public)
+    table = read_table(file, schema)
+    with at_lines(file):
+        found = evaluation_of(estimator, schema, table, file.name, public=public)
     if public:
         keep(run, found)
     else:

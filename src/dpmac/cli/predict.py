@@ -10,6 +10,7 @@ import typer
 
 from dpmac.checks import ArgumentError
 from dpmac.cli.agreement import STRICT, strictly
+from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, as_written
 
 
 def predict(
@@ -21,6 +22,10 @@ def predict(
         typer.Option("--id", help="A column of the file to copy beside the predictions. Repeatable.", metavar="COLUMN"),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
+    na: Na = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    censored: Censored = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
     """Write what a model says of each row, in the order of the file, as CSV.
@@ -45,6 +50,7 @@ def predict(
     from dpmac.files import whole_file
     from dpmac.saving import load
     from dpmac.tables.files import csv_text, for_spreadsheets, need_columns, read_table, typed
+    from dpmac.tables.lines import at_lines
 
     if out is not None and out.exists() and not force:
         raise ArgumentError("--out", str(out), "this file exists: give another, or --force to write over it")
@@ -54,8 +60,9 @@ def predict(
     schema = schema_of(estimator, run)
     table = read_table(file)  # as it is, so that what is copied is
     need_columns(file, table, [*schema.features, *(id_ or ())])
-    with strictly(strict):
-        found = predictions(estimator, typed({name: table[name] for name in schema.features}, schema))
+    options = {"na": na, "decimal": decimal, "thousands": thousands, "censored": censored}
+    with strictly(strict), at_lines(file):
+        found = predictions(estimator, typed(as_written(schema, table, **options), schema))
     ids = _ids(file, table, id_ or [], found)
     text = csv_text(for_spreadsheets({**ids, **found}))
     if out is None:

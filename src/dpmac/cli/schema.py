@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpmac.checks import ArgumentError
+from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, stated_form
 from dpmac.cli.ending import add
 from dpmac.cli.schema_check import check
 
@@ -85,6 +86,10 @@ def estimate(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The schema to write. Left out: standard output.")] = None,
     seed: Annotated[int | None, typer.Option(help="Repeatable, and not private against who knows the seed.")] = None,
+    na: Na = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    censored: Censored = None,
 ) -> None:
     """Estimate the ranges that a template leaves open, privately, and pay for it.
 
@@ -101,13 +106,16 @@ def estimate(
     from dpmac.privacy import Ledger, Origin
     from dpmac.randomness import noise_source
     from dpmac.tables import Files, Schema
+    from dpmac.tables.cell_format import PLAIN
     from dpmac.tables.estimate import estimated_columns
     from dpmac.tables.files import need_columns
+    from dpmac.tables.lines import at_lines
     from dpmac.tables.stored import open_table
     from dpmac.training.defaults import safe_delta
 
     raw = Schema.read(schema)
     open_ = {name: column for name, column in _open_ranges(schema, raw).items() if name != groups}
+    form = stated_form(raw.get("cells"), na=na, decimal=decimal, thousands=thousands, censored=censored)
     check_estimate(file, ledger, out)
     table = open_table(file)
     need_columns(file, table, needed := [*open_, *filter(None, [groups])])
@@ -122,11 +130,14 @@ def estimate(
         else:
             cells = {name: table[name] for name in needed}
         source = noise_source(seed)
-        how: Any = {"ledger": book, "source": source, "groups": groups, "estimated": open_}
-        found, about = estimated_columns(cells, epsilon, chosen, {}, **how)
+        how: Any = {"ledger": book, "source": source, "groups": groups, "estimated": open_, "form": form}
+        with at_lines(file):
+            found, about = estimated_columns(cells, epsilon, chosen, {}, **how)
     for name, column in found.items():
         raw["columns"][name] = {**raw["columns"][name], **column.to_dict()}
     raw["about"] = "; ".join(filter(None, (raw.get("about"), about)))
+    if form != PLAIN:
+        raw["cells"] = form.to_dict()
     raw["origin"] = Origin.of(book, Origin.from_dict(raw.get("origin"))).to_dict()
     text = json.dumps(raw, indent=1, ensure_ascii=False) + "\n"
     try:
@@ -150,8 +161,8 @@ def _guessed(table: Any, name: str) -> dict[str, Any]:
 
 def _open_ranges(path: Path, raw: Any) -> dict[str, ColumnKind]:
     """The columns of a template that could have a range and have none yet, as they are read for estimating it."""
+    from dpmac.tables.described import unfinished
     from dpmac.tables.kinds import KINDS
-    from dpmac.tables.schema import unfinished
 
     columns = None
     if isinstance(raw, dict):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmac.checks import ArgumentError
 from dpmac.cli.agreement import STRICT, strictly
+from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, with_cells
 from dpmac.cli.ending import NOTHING_SPENT, Failed
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ def check(
         str | None, typer.Option(help="The column that says whose a row is, as of dpmac train.", metavar="COLUMN")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
+    na: Na = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    censored: Censored = None,
 ) -> None:
     """Say whether a schema is whole, and whether [bold]dpmac train[/bold] would take a file with it.
 
@@ -45,13 +49,14 @@ def check(
     """
     from dpmac.cli.aims import aimed
     from dpmac.tables import Schema
-    from dpmac.tables.schema import unfinished
+    from dpmac.tables.described import unfinished
 
     left = unfinished(Schema.read(schema))
     if left:
         lines = "".join(f"\n  {name}: write {what}" for name, what in left.items())
         raise Failed(f"{schema}: {len(left)} columns are not filled in yet:{lines}", code=NOTHING_SPENT)
     found = aimed(schema, target, autoencoder, groups)
+    found = with_cells(found, na=na, decimal=decimal, thousands=thousands, censored=censored)
     fits, more = "", list[str]()
     if file is not None:
         with strictly(strict):
@@ -68,15 +73,17 @@ def looked_over(schema: Schema, file: Path, groups: str | None) -> list[str]:
     from dpmac.cli.jobs import Job
     from dpmac.privacy import Ledger
     from dpmac.tables.files import need_columns
+    from dpmac.tables.lines import at_lines
 
     job = Job(file=str(file.absolute()), schema=schema.to_dict(), ledger="", epsilon=1.0, groups=groups)
     table = job.table(schema, quiet=False)
     need_columns(file, table, [*schema.columns, *filter(None, [groups])])
-    wrong = _unreadable(schema, table)
+    wrong = _unreadable(schema, table, file)
     if wrong:
         lines = "\n".join(f"  {one}" for one in wrong)
         raise Failed(f"{file}: {len(wrong)} columns cannot be read:\n{lines}", code=NOTHING_SPENT)
-    job.estimator(Ledger(), None)._look_over(table, groups=groups)
+    with at_lines(file):
+        job.estimator(Ledger(), None)._look_over(table, groups=groups)
     return [*_left_out(schema, table, groups), *_ids(schema, table)]
 
 
@@ -128,18 +135,17 @@ def _all_differ(column: ColumnKind, table: Any, name: str) -> bool:
     return rows >= ENOUGH and different == rows
 
 
-def _unreadable(schema: Any, table: Any) -> list[str]:
-    """What is wrong with each column that cannot be read: the first cell of it that is in the way."""
+def _unreadable(schema: Schema, table: Any, file: Path) -> list[str]:
+    """What is wrong with each column that cannot be read: its first cell that is in the way, and how many there are."""
     from dpmac.tables import Files
-    from dpmac.tables.coding import unreadable
+    from dpmac.tables.coding import Reader, unreadable
     from dpmac.tables.frames import cells
+    from dpmac.tables.lines import located
 
+    names = list(schema.features)  # the target is looked over as what it is
     if isinstance(table, Files):
-        return unreadable(schema.columns, table.batches(list(schema.columns)))
-    wrong = []
-    for name, column in schema.columns.items():
-        try:
-            column.coded(name, cells(table, [name])[name])
-        except ArgumentError as error:
-            wrong.append(str(error))
-    return wrong
+        batches: Any = table.batches(names)
+    else:
+        batches = [{name: list(found) for name, found in cells(table, names).items()}]
+    wrong = unreadable(Reader(schema.features, form=schema.cells), batches)
+    return [str(located(error, file)) for error in wrong]

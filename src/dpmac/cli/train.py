@@ -13,6 +13,7 @@ import typer
 
 from dpmac.checks import ArgumentError
 from dpmac.cli.agreement import STRICT, strictly
+from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, with_cells
 
 if TYPE_CHECKING:
     from dpmac.cli.jobs import Job
@@ -67,6 +68,10 @@ def train(
         typer.Option(help="Where rows lie that do not fit; none: in their Parquet alone, slower.", metavar="FOLDER"),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
+    na: Na = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    censored: Censored = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
@@ -106,6 +111,7 @@ def train(
     from dpmac.cli.places import check_places
     from dpmac.cli.several import check_same, said_once, several
     from dpmac.tables.files import need_columns
+    from dpmac.tables.lines import at_lines
 
     with several() as world:
         with said_once(world):
@@ -113,6 +119,7 @@ def train(
                 fix = f"there is no such file: make a template with  dpmac schema init {file} > {schema.name}"
                 raise ArgumentError("--schema", str(schema), fix)
             chosen = aimed(schema, target, autoencoder, groups)
+            chosen = with_cells(chosen, na=na, decimal=decimal, thousands=thousands, censored=censored)
             layers = _units(hidden)
             if world.leads:  # who writes
                 inputs = {"file": file, "--schema": schema, "--public-test": public_test}
@@ -142,7 +149,8 @@ def train(
             )
             table = job.table(chosen, quiet=quiet or as_json or not world.leads)
             need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
-            job = replace(job, rows=counted(table, groups))
+            with at_lines(file):
+                job = replace(job, rows=counted(table, groups))
         check_same(world, job.file)
         with strictly(strict):
             begin(job, out, table, quiet=quiet, as_json=as_json, world=world)
@@ -234,12 +242,14 @@ def public_rows(job: Job) -> Any:
     """The table of ``--public-test``, every cell and label of it looked over; None without one."""
     from dpmac.cli.scores import check_scored
     from dpmac.tables.files import read_table
+    from dpmac.tables.lines import at_lines
 
     if job.public_test is None:
         return None
     schema = job.read_schema()
     table = read_table(job.public_test, schema)
-    check_scored(schema, table, job.public_test)
+    with at_lines(job.public_test):
+        check_scored(schema, table, job.public_test)
     return table
 
 

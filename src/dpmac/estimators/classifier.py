@@ -21,6 +21,7 @@ from dpmac.estimators.labels import (
 )
 from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.metrics import accuracy_on
+from dpmac.estimators.target_cells import named_as
 from dpmac.methods import BaseRates, Calibration
 from dpmac.privacy import Mechanism, PrivateRows
 from dpmac.randomness import NoiseSource
@@ -106,14 +107,16 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
         Raw rows, targets, the classes, and the type of y where a row may have several labels.
         """
         if (files := self._files(X, y)) is not None:
-            found = LabelsInFiles(self._single, self._known_classes())
-            given, targets = self._from_files(files, groups, found)
+            found = LabelsInFiles(self._single, self._known_classes(), self._target_cells)
+            with named_as(self._target_name()):
+                given, targets = self._from_files(files, groups, found)
             return given, targets, found.classes, None
-        if y is not None:
-            given, y = self._checked(X, looked_over(y), groups)
-        else:
+        if y is None:
             given, y = self._checked(X, None, groups)
-            y = looked_over(y)  # the schema's target
+            with named_as(self._target_name()):
+                classes, targets = self._single(looked_over(y))
+            return given, targets, classes, None
+        given, y = self._checked(X, looked_over(y), groups)
         if y.ndim == 2:
             classes, targets = self._several(y)
             return given, targets, classes, y.dtype

@@ -56,13 +56,6 @@ class Ranged(RegressorMixin, RangeArguments, TrainedEstimator):
             raise ArgumentError(f"y, row {row}", float(numbers[row]), "give a finite target, or drop the row")
         return numbers
 
-    def _target_name(self) -> str:
-        """What an error or a warning calls the target."""
-        encoder = self._encoder()
-        if encoder is None or encoder.schema.target is None:
-            return "y"
-        return encoder.schema.target
-
     def _range(self) -> tuple[float, float]:
         given: Any = self.target_range
         if given is None:

@@ -19,6 +19,7 @@ from dpmac.estimators.given import Given, Stored
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.ids import warn_of_ids
 from dpmac.estimators.sharing import check_own_rows
+from dpmac.estimators.target_cells import target_of
 from dpmac.estimators.warning import Few, outside
 from dpmac.extensions.persons import MOST
 from dpmac.nets.feature_maps import FeatureMap, ToRange, first_of
@@ -81,7 +82,7 @@ class OnRows(Budgeted):
             X, y = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=1, multi_output=several)
             return self._enough(self._looked_over(X), table, groups), y
         if y is None:
-            y = _target_of(encoder.schema, X)
+            y = target_of(encoder.schema, X)
         y = np.asarray(y)
         rows = self._read(encoder, X)
         if len(rows) != len(y):
@@ -130,7 +131,7 @@ class OnRows(Budgeted):
         target = None
         if targets is not None:
             target = encoder.schema.target
-        reader = Reader(encoder.schema.features, target, targets)
+        reader = Reader(encoder.schema.features, target, targets, encoder.schema.cells)
         beside = 0
         if groups is None:
             beside = 2 * self._made * encoder.n_features_out
@@ -256,6 +257,10 @@ class OnRows(Budgeted):
         if self._world.leads:
             seen.warn(outside() + 1)
 
+    def _target_name(self) -> str:
+        """What an error or a warning calls the target."""
+        return getattr(getattr(self._encoder(), "schema", None), "target", None) or "y"
+
     def _feature_map(self, width: int, bins: int | None = None) -> FeatureMap | None:
         if self.schema is not None:
             return self._encoder(bins)
@@ -285,10 +290,3 @@ def raw_width(estimator: OnRows) -> int:
 
 def _tensor(X: Array) -> Tensor:
     return torch.from_numpy(np.require(X, requirements=["C", "W"]))  # a copy only where it must be
-
-
-def _target_of(schema: Schema, table: Any) -> Array:
-    """The column of a table that the schema calls its target."""
-    if schema.target is None:
-        raise ArgumentError("y", None, "the schema names no target: give y, or a schema with one")
-    return cells(table, [schema.target])[schema.target]

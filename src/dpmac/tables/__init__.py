@@ -2,6 +2,7 @@
 
 from dpmac.nets.feature_maps import FEATURE_MAPS
 from dpmac.tables.agreement import SchemaWarning
+from dpmac.tables.cell_format import CellFormat
 from dpmac.tables.encoder import TableEncoder
 from dpmac.tables.kinds import Category, ColumnKind, Date, Number, Text
 from dpmac.tables.kinds import ColumnKind as Column
@@ -13,6 +14,7 @@ FEATURE_MAPS[TableEncoder.kind] = TableEncoder
 
 __all__ = [
     "Category",
+    "CellFormat",
     "Column",
     "ColumnKind",
     "Date",

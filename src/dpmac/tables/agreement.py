@@ -74,7 +74,7 @@ class Agreement:
 
     def add_column(self, name: str, codes: Array) -> None:
         """Codes of one column."""
-        codes = codes.reshape(len(codes), -1)
+        codes = codes.reshape(len(codes), self._columns[name].code_width)
         gone = np.isnan(codes[:, 0])
         count = self.counts[name]
         count.cells += len(codes)

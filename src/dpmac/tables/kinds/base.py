@@ -103,6 +103,10 @@ class ColumnKind(ABC):
         """
         return None
 
+    def lists(self, text: str) -> bool:  # noqa: ARG002
+        """Whether a text is one of its public values: it is then never taken for a missing cell ("NA" of Namibia)."""
+        return False
+
     def beyond(self, codes: Array) -> Array:
         """Which codes (n, code_width) are of cells that the public description does not cover, as bool (n,).
 

@@ -92,6 +92,9 @@ class Category(ColumnKind):
             return math.nan
         return float(next((places[form] for form in _forms(cell) if form in places), self.other))
 
+    def lists(self, text: str) -> bool:
+        return text.strip() in self.values
+
     def beyond(self, codes: Array) -> Array:
         found: Array = codes[:, 0] == self.other
         return found

@@ -37,13 +37,13 @@ from dpmac.tables.kinds.day_numbers import (
 from dpmac.tables.kinds.shared import (
     allowed,
     bent,
-    cell_place,
     check_flag,
     days_at,
     outside,
     outside_words,
     range_inputs,
     range_names,
+    read_each,
 )
 from dpmac.tables.texts import check_length
 
@@ -111,24 +111,20 @@ class Date(ColumnKind):
         if cells.dtype.kind == "M":
             return allowed(name, days_of(cells), self.missing)
         seen: dict[str, float] = {}  # few dates are written many times
-        codes = np.empty(len(cells), dtype=np.float64)
-        for row, cell in enumerate(cells):
-            if type(cell) is not str:
-                codes[row] = self._code(name, row, cell)
-                continue
-            if cell not in seen:
-                seen[cell] = self._code(name, row, cell)
-            codes[row] = seen[cell]
-        return allowed(name, codes, self.missing)
 
-    def _code(self, name: str, row: int, cell: Any) -> float:
-        try:
-            return read_date(cell, self.format)
-        except UNREADABLE:
-            such = datetime(2025, 2, 28, tzinfo=UTC).strftime(self.format)
-            fix = f"this column holds dates, as texts written {self.format!r}, such as {such!r}: correct the cell, "
-            fix += "leave it empty if it is missing, or state another format"
-            raise ArgumentError(cell_place(name, row), cell, fix) from None
+        def read(cell: Any) -> float:
+            if type(cell) is not str:
+                return read_date(cell, self.format)
+            if cell not in seen:
+                seen[cell] = read_date(cell, self.format)
+            return seen[cell]
+
+        return allowed(name, read_each(name, cells, read, self._advice), self.missing)
+
+    def _advice(self, cell: Any) -> str:  # noqa: ARG002
+        such = datetime(2025, 2, 28, tzinfo=UTC).strftime(self.format)
+        fix = f"this column holds dates, as texts written {self.format!r}, such as {such!r}: correct the cell, "
+        return fix + "leave it empty if it is missing, or state another format"
 
     def coded_at_once(self, cells: Any) -> Array | None:
         """Of arrow's dates and timestamps, which are whole numbers of a unit in UTC since 1970."""

@@ -22,7 +22,7 @@ from torch import Tensor
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError, integer
 from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Guess, Quote
-from dpmac.tables.kinds.shared import allowed, cell_place, check_flag, text_lengths, zipf
+from dpmac.tables.kinds.shared import allowed, cell_place, check_flag, shown, text_lengths, zipf
 from dpmac.tables.texts import check_length, text_of
 from dpmac.tables.words import Pooling, WordVectors, words_of
 from dpmac.tables.words.pooling import BESIDE
@@ -163,7 +163,7 @@ class Text(ColumnKind):
                 texts.append(words_of(text_of(cell)))
             else:
                 fix = "this column holds texts: give a text, or leave the cell empty if it is missing"
-                raise ArgumentError(cell_place(name, row), cell, fix)
+                raise ArgumentError(cell_place(name, row), shown(cell), fix)
         allowed(name, np.where(gone, np.nan, 0.0), self.missing)
         codes = self._pooling.of_tokens(texts)
         codes[gone] = np.nan
