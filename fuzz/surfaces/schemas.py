@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpmac import Schema, TableEncoder
-from dpmac.tables.schema import unfinished
+from dpmac.tables.described import unfinished
 from fuzz.cases import Action, Case
 from fuzz.mutations import as_json, spoilt_bytes, spoilt_tree
 from fuzz.surfaces.starts import SCHEMA

@@ -70,8 +70,8 @@ def test_a_file_with_a_bad_date_is_named_by_row_and_nothing_is_spent(files, run)
     (files / "open.json").write_text(json.dumps({"target": "death", "columns": columns}))
     words = ["schema", "estimate", "bad.csv", "--schema", "open.json", "--epsilon", "1", "--ledger", "book.ledger"]
     done = run(*words)
-    assert (done.code, "column 'seen', row 1='30.02.2015'" in done.err) == (2, True)
+    assert (done.code, "bad.csv, line 3, column 'seen'='30.02.2015'" in done.err) == (2, True)
     assert not (files / "book.ledger").exists()
     columns["seen"] |= {"low": "2015-01-01", "high": "2026-01-01"}
     (files / "full.json").write_text(json.dumps({"target": "death", "columns": columns}))
-    assert "column 'seen', row 1='30.02.2015'" in run("schema", "check", "full.json", "bad.csv").err
+    assert "bad.csv, line 3, column 'seen'='30.02.2015'" in run("schema", "check", "full.json", "bad.csv").err

@@ -87,7 +87,7 @@ def test_rows_that_share_ids_are_warned_of_and_wrong_columns_are_named(hospital,
     (hospital / "visits.csv").write_text(text)
     done = run(*TRAIN, "--groups", "patient", "--out", "other")
     assert done.code == 2
-    assert "groups, row 7=''" in done.err
+    assert "visits.csv, line 9, groups=''" in done.err
     assert not (hospital / "other").exists()
 
 

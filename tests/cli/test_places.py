@@ -189,12 +189,12 @@ def public(folder, name="test-patients.csv", **cells):
 
 BAD_PUBLIC = [
     ({"death": "maybe"}, [], "this label is not among the model's classes"),
-    ({"death": ""}, [], "1 cells are missing here"),
+    ({"death": ""}, [], "the target is missing in this row"),
     ({"age": "old"}, [], "this column holds numbers"),
-    ({"age": ""}, [], "1 cells are missing here"),
+    ({"age": ""}, [], "the cell is missing"),
     ({"weight": "heavy"}, ["--target", "weight"], "this column holds numbers"),
-    ({"weight": "inf"}, ["--target", "weight"], "column 'weight', row 99"),
-    ({"weight": ""}, ["--target", "weight"], "1 cells are missing here"),
+    ({"weight": "inf"}, ["--target", "weight"], "public.csv, line 101, column 'weight'=inf"),
+    ({"weight": ""}, ["--target", "weight"], "the target is missing in this row"),
 ]
 
 

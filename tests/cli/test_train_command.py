@@ -146,9 +146,9 @@ def spoilt(folder, **cells):
 
 REFUSED = [
     ({"age": None}, [], 2, "it has no column 'age'"),
-    ({"weight": "heavy"}, [], 2, "column 'weight', row 2='heavy': this column holds numbers"),
-    ({"weight": ""}, [], 2, "column 'weight', row 2=None: 1 cells are missing here"),
-    ({"death": "maybe"}, [], 2, "y='maybe': this label is not among classes="),
+    ({"weight": "heavy"}, [], 2, "patients.csv, line 4, column 'weight'='heavy': this column holds numbers"),
+    ({"weight": ""}, [], 2, "patients.csv, line 4, column 'weight'=None: the cell is missing"),
+    ({"death": "maybe"}, [], 2, "patients.csv, line 4, column 'death'='maybe': this label is not among classes="),
     ({}, ["--target", "deaht"], 2, "target='deaht': it is not among the columns"),
     ({}, ["--schema", "none.json"], 2, "there is no such file: make a template with  dpmac schema init"),
     ({}, ["--schema", "half-done.json"], 2, "half-done.json: columns.weight.low=None: this is not filled in yet"),

@@ -86,11 +86,11 @@ def test_a_check_names_the_columns_that_a_file_lacks(new_hospital, run):
 
 def test_a_check_of_a_file_tells_the_same_however_it_is_read(new_hospital):
     """In memory or batch by batch: one line for each column, of its first cell that cannot be read."""
-    from dpmac.cli.schema import _unreadable
+    from dpmac.cli.schema_check import _unreadable
 
     schema = Schema({"age": Number(0, 120), "sex": Number(0, 1), "ward": Category(["A", "B", "C"])})
     file = new_hospital / "patients.csv"
-    found = [_unreadable(schema, table) for table in (Files(file), open_table(file))]
+    found = [_unreadable(schema, table, file) for table in (Files(file), open_table(file))]
     assert found[0] == found[1]
     assert len(found[0]) == 1
     assert "sex" in found[0][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 
 import numpy as np
@@ -124,9 +125,13 @@ def test_a_large_csv_is_read_as_the_command_line_reads_it(tmp_path):
     ("change", "kind", "said"),
     [
         ({"died": [7] * N}, "classifier", "not among classes"),
-        ({"died": [None if row == 431 else 1 for row in range(N)]}, "classifier", "y, row 431"),
-        ({"weight": [float("inf") if row == 431 else 50.0 for row in range(N)]}, "regressor", "y, row 431"),
-        ({"weight": [None if row == 431 else 50.0 for row in range(N)]}, "regressor", "y, row 431"),
+        ({"died": [None if row == 431 else 1 for row in range(N)]}, "classifier", "column 'died', row 431"),
+        (
+            {"weight": [math.inf if row == 431 else 50.0 for row in range(N)]},
+            "regressor",
+            "column 'weight', row 431",
+        ),
+        ({"weight": [None if row == 431 else 50.0 for row in range(N)]}, "regressor", "column 'weight', row 431"),
         ({"age": [None if row == 431 else 50.0 for row in range(N)]}, "components", "column 'age', row 431"),
         ({"dose": ["much" if row == 431 else "1" for row in range(N)]}, "network", "column 'dose', row 431"),
         ({"who": [None if row == 431 else "x" for row in range(N)]}, "network", "groups, row 431"),

@@ -88,7 +88,7 @@ def test_a_target_of_whole_numbers_in_a_mapping_of_lists():
     model = DPMACClassifier(**QUICK, schema=schema).fit(table)
     assert model.classes_.tolist() == [0, 1]
     table["b"][3] = None
-    with pytest.raises(ArgumentError, match="y, row 3"):
+    with pytest.raises(ArgumentError, match="column 'b', row 3"):
         DPMACClassifier(**QUICK, schema=schema).fit(table)
 
 

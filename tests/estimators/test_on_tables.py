@@ -61,7 +61,7 @@ def test_a_class_that_no_row_has_is_still_one():
 
 def test_an_unknown_label_is_refused():
     for strange, y in (("2", Y.astype(int).where(Y.index > 0, 2)), ("'maybe'", Y.where(Y.index > 0, "maybe"))):
-        with pytest.raises(ArgumentError, match=f"y={strange}: this label is not among classes="):
+        with pytest.raises(ArgumentError, match=f"y, row 0={strange}: this label is not among classes="):
             plain().fit(X, y)
 
 

@@ -236,8 +236,8 @@ def test_pandas_output_has_the_names():
     ("change", "message"),
     [
         ({"age": [18, "old", 98, 30]}, "column 'age', row 1='old': this column holds numbers"),
-        ({"age": [18, 20, None, 30]}, "column 'age', row 2=None: 1 cells are missing here"),
-        ({"sex": ["F", "M", "F", None]}, "column 'sex', row 3=None: 1 cells are missing"),
+        ({"age": [18, 20, None, 30]}, "column 'age', row 2=None: the cell is missing"),
+        ({"sex": ["F", "M", "F", None]}, "column 'sex', row 3=None: the cell is missing"),
         ({"dose": [0, 0, 0, math.inf]}, "column 'dose', row 3=inf: give a finite number"),
     ],
 )

@@ -66,9 +66,10 @@ def test_texts_stand_among_other_columns(path):
 
 def test_missing_texts_are_errors_where_none_may_be(path):
     schema = schema_of(path)
-    with pytest.raises(ArgumentError, match="column 'said', row 2=None: 1 cells are missing here"):
+    with pytest.raises(ArgumentError, match="column 'said', row 2=None: the cell is missing"):
         TableEncoder(schema).codes(table())
-    assert "column 'said', row 2" in unreadable(schema.features, [{k: list(v) for k, v in table().items()}])[0]
+    wrong = unreadable(Reader(schema.features), [{k: list(v) for k, v in table().items()}])
+    assert "column 'said', row 2" in str(wrong[0])
 
 
 def test_a_schema_says_which_list_it_means(path, tmp_path):

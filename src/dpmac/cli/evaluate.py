@@ -68,13 +68,16 @@ def _evaluation(
     from dpmac.cli.scores import evaluation_of, evaluation_of_pictures, schema_of
     from dpmac.cli.wanted import no_pictures
     from dpmac.tables.files import read_table
+    from dpmac.tables.lines import at_lines
 
     if takes_pictures(estimator):
         p, labels = judged(estimator, file, images, target, resize=resize)
         return evaluation_of_pictures(estimator, p, labels, file.name, public=public)
     no_pictures(images=images, target=target, resize=resize or None)
     schema = schema_of(estimator, run)
-    return evaluation_of(estimator, schema, read_table(file, schema), file.name, public=public)
+    table = read_table(file, schema)
+    with at_lines(file):
+        return evaluation_of(estimator, schema, table, file.name, public=public)
 
 
 def _show(run: Path, found: dict[str, Any], public: bool) -> None:

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from dpmac.checks import ArgumentError
+from dpmac.cli.agreement import STRICT, strictly
+from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, as_written
 
 
 def predict(
@@ -25,6 +27,11 @@ def predict(
         str | None, typer.Option(help="The column of pictures' paths, if it has another name now.", metavar="COLUMN")
     ] = None,
     resize: Annotated[bool, typer.Option("--resize", help="Bring pictures to the size that the model takes.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
+    na: Na = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    censored: Censored = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
     """Write what a model says of each row, in the order of the file, as CSV.
@@ -39,6 +46,7 @@ def predict(
     A text that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a carriage return) gets an
     apostrophe before it; numbers stay as they are.
 
+    A warning says where nearly all cells of a column are clipped, "other" or missing; [bold]--strict[/bold] stops.
     Predicting spends nothing. What a model says of a person is as private as that person's row.
 
     [bold]Examples[/bold]
@@ -58,7 +66,9 @@ def predict(
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise ArgumentError("--out", str(out), "give a file in a folder that is there")
     estimator = load(run)
-    found = _columns(estimator, run, file, id_ or [], images, resize)
+    cells = {"na": na, "decimal": decimal, "thousands": thousands, "censored": censored}
+    with strictly(strict):
+        found = _columns(estimator, run, file, id_ or [], cells, images=images, resize=resize)
     text = csv_text(for_spreadsheets(found))
     if out is None:
         sys.stdout.write(text)
@@ -69,12 +79,15 @@ def predict(
     typer.echo(f"{len(next(iter(found.values()))):,} predictions: {out}", err=True)
 
 
-def _columns(estimator: Any, run: Path, file: Path, ids: list[str], images: str | None, resize: bool) -> dict[str, Any]:
-    """All columns that are to be written."""
+def _columns(
+    estimator: Any, run: Path, file: Path, ids: list[str], cells: dict[str, Any], *, images: str | None, resize: bool
+) -> dict[str, Any]:
+    """All columns that are to be written. ``cells`` says how those of a table are written."""
     from dpmac.cli.pictures import predicted, takes_pictures
     from dpmac.cli.scores import schema_of
     from dpmac.cli.wanted import no_pictures
     from dpmac.tables.files import need_columns, read_table, typed
+    from dpmac.tables.lines import at_lines
 
     if takes_pictures(estimator):
         names, p, table = predicted(estimator, file, images, ids, resize=resize)
@@ -84,7 +97,8 @@ def _columns(estimator: Any, run: Path, file: Path, ids: list[str], images: str 
     schema = schema_of(estimator, run)
     table = read_table(file)  # as it is, so that what is copied is
     need_columns(file, table, [*schema.features, *ids])
-    found = predictions(estimator, typed({name: table[name] for name in schema.features}, schema))
+    with at_lines(file):
+        found = predictions(estimator, typed(as_written(schema, table, **cells), schema))
     return {**_ids(file, table, ids, found), **found}
 
 

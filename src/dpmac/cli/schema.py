@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpmac.checks import ArgumentError
-from dpmac.cli.ending import Failed, add
+from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, stated_form
+from dpmac.cli.ending import add
+from dpmac.cli.schema_check import check
 
 if TYPE_CHECKING:
     from dpmac.tables import ColumnKind
@@ -72,44 +74,6 @@ def init(
         typer.echo(f"dpmac: {LOOKED}", err=True)
 
 
-def check(
-    schema: Annotated[Path, typer.Argument(help="The schema.", metavar="SCHEMA")],
-    file: Annotated[Path | None, typer.Argument(help="Rows that it should fit.", metavar="FILE")] = None,
-) -> None:
-    """Say whether a schema is whole, and whether a file fits it.
-
-    Every column with something left to fill in is named. Of a file it says which columns are not there and which could
-    not be read; nothing else about the rows, such as how many lie outside a range: that is private.
-
-    [bold]Examples[/bold]
-
-      dpmac schema check patients.schema.json
-
-      dpmac schema check patients.schema.json patients.csv
-    """
-    from dpmac.tables import Schema
-    from dpmac.tables.files import need_columns
-    from dpmac.tables.schema import unfinished
-    from dpmac.tables.stored import open_table
-
-    left = unfinished(Schema.read(schema))
-    if left:
-        lines = "".join(f"\n  {name}: write {what}" for name, what in left.items())
-        raise Failed(f"{schema}: {len(left)} columns are not filled in yet:{lines}", code=2)
-    found = Schema.load(schema)
-    if file is not None:
-        table = open_table(file, found)
-        need_columns(file, table, found.columns)
-        wrong = _unreadable(found, table)
-        if wrong:
-            raise Failed(f"{file}: {len(wrong)} columns cannot be read:\n" + "\n".join(f"  {w}" for w in wrong), code=2)
-    kind = {"classification": "a classifier", "regression": "a regressor", None: "an autoencoder"}[found.task]
-    fits = ""
-    if file is not None:
-        fits = f", and {file} fits it"
-    typer.echo(f"{schema} is whole{fits}: {len(found.features)} columns; dpmac train will make {kind}")
-
-
 def estimate(
     file: Annotated[Path, typer.Argument(help="The rows: CSV, Parquet, or a folder of Parquet.", metavar="FILE")],
     schema: Annotated[Path, typer.Option(help="A template; its numbers and dates without a range are estimated.")],
@@ -122,6 +86,10 @@ def estimate(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The schema to write. Left out: standard output.")] = None,
     seed: Annotated[int | None, typer.Option(help="Repeatable, and not private against who knows the seed.")] = None,
+    na: Na = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    censored: Censored = None,
 ) -> None:
     """Estimate the ranges that a template leaves open, privately, and pay for it.
 
@@ -138,13 +106,16 @@ def estimate(
     from dpmac.privacy import Ledger, Origin
     from dpmac.randomness import noise_source
     from dpmac.tables import Files, Schema
+    from dpmac.tables.cell_format import PLAIN
     from dpmac.tables.estimate import estimated_columns
     from dpmac.tables.files import need_columns
+    from dpmac.tables.lines import at_lines
     from dpmac.tables.stored import open_table
     from dpmac.training.defaults import safe_delta
 
     raw = Schema.read(schema)
     open_ = {name: column for name, column in _open_ranges(schema, raw).items() if name != groups}
+    form = stated_form(raw.get("cells"), na=na, decimal=decimal, thousands=thousands, censored=censored)
     check_estimate(file, ledger, out)
     table = open_table(file)
     need_columns(file, table, needed := [*open_, *filter(None, [groups])])
@@ -159,11 +130,14 @@ def estimate(
         else:
             cells = {name: table[name] for name in needed}
         source = noise_source(seed)
-        how: Any = {"ledger": book, "source": source, "groups": groups, "estimated": open_}
-        found, about = estimated_columns(cells, epsilon, chosen, {}, **how)
+        how: Any = {"ledger": book, "source": source, "groups": groups, "estimated": open_, "form": form}
+        with at_lines(file):
+            found, about = estimated_columns(cells, epsilon, chosen, {}, **how)
     for name, column in found.items():
         raw["columns"][name] = {**raw["columns"][name], **column.to_dict()}
     raw["about"] = "; ".join(filter(None, (raw.get("about"), about)))
+    if form != PLAIN:
+        raw["cells"] = form.to_dict()
     raw["origin"] = Origin.of(book, Origin.from_dict(raw.get("origin"))).to_dict()
     text = json.dumps(raw, indent=1, ensure_ascii=False) + "\n"
     try:
@@ -187,8 +161,8 @@ def _guessed(table: Any, name: str) -> dict[str, Any]:
 
 def _open_ranges(path: Path, raw: Any) -> dict[str, ColumnKind]:
     """The columns of a template that could have a range and have none yet, as they are read for estimating it."""
+    from dpmac.tables.described import unfinished
     from dpmac.tables.kinds import KINDS
-    from dpmac.tables.schema import unfinished
 
     columns = None
     if isinstance(raw, dict):
@@ -207,23 +181,6 @@ def _open_ranges(path: Path, raw: Any) -> dict[str, ColumnKind]:
         fix = "no number and no date in it is without a range: there is nothing to estimate"
         raise ArgumentError("--schema", str(path), fix)
     return found
-
-
-def _unreadable(schema: Any, table: Any) -> list[str]:
-    """What is wrong with each column that cannot be read: the first cell of it that is in the way."""
-    from dpmac.tables import Files
-    from dpmac.tables.coding import unreadable
-    from dpmac.tables.frames import cells
-
-    if isinstance(table, Files):
-        return unreadable(schema.columns, table.batches(list(schema.columns)))
-    wrong = []
-    for name, column in schema.columns.items():
-        try:
-            column.coded(name, cells(table, [name])[name])
-        except ArgumentError as error:
-            wrong.append(str(error))
-    return wrong
 
 
 for name, command in (("init", init), ("check", check), ("estimate", estimate)):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpmac.checks import ArgumentError
+from dpmac.estimators.target_cells import named_as, without_gaps
 from dpmac.files import whole_file
 from dpmac.tables import Category, Number, Schema, TableEncoder
 from dpmac.tables.files import need_columns, rows_in
@@ -128,12 +129,14 @@ def _classes(schema: Schema) -> tuple[str, ...]:
 
 def _labels(schema: Schema, table: Any) -> Array:
     target = str(schema.target)
-    return cells(table, [target])[target]
+    assert schema.target_column is not None
+    return schema.cells.read(schema.target_column, cells(table, [target])[target])
 
 
 def _codes(target: str, names: list[str], found: Array) -> Array:
-    known = Category(names)
-    codes = known.coded(target, found)
+    known = Category(names, missing=True)
+    with named_as(target):
+        codes = without_gaps(known.coded("y", found))
     strange = np.flatnonzero(codes == known.other)
     if len(strange):
         place = f"column {target!r}, row {strange[0]}"
@@ -157,7 +160,9 @@ def _numbers(schema: Schema, table: Any) -> Array:
     """The targets of a regression; one that is missing or not finite is an error that names its row."""
     assert schema.target_column is not None
     assert schema.target_column.target_range is not None
-    truth = Number(*schema.target_column.target_range).coded(str(schema.target), _labels(schema, table))
+    column = Number(*schema.target_column.target_range, missing=True)
+    with named_as(schema.target):
+        truth = without_gaps(column.coded("y", _labels(schema, table)))
     if not np.isfinite(truth).all():
         row = int(np.argmax(~np.isfinite(truth)))
         place = f"column {schema.target!r}, row {row}"

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpmac.checks import ArgumentError
+from dpmac.cli.agreement import STRICT, strictly
+from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, with_cells
 
 if TYPE_CHECKING:
     from dpmac.cli.jobs import Job
@@ -81,6 +83,11 @@ def train(
         str | None,
         typer.Option(help="Where rows lie that do not fit; none: in their Parquet alone, slower.", metavar="FOLDER"),
     ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
+    na: Na = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    censored: Censored = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
@@ -90,6 +97,9 @@ def train(
     Everything is checked before any privacy is spent: every cell and label, and every path is tried. Whatever ends the
     training, nothing that was paid for goes uncounted, and [bold]dpmac resume RUN[/bold] goes on. Ctrl-C costs no step;
     a crash or a kill those since the last checkpoint, which is at most two seconds old as a rule.
+
+    Where nearly all cells of a column are clipped, "other" or missing, a warning says so, with counts; with
+    [bold]--strict[/bold] the training does not begin. These counts are shown to you alone.
 
     Rows that do not fit into [bold]--memory[/bold] are kept in a file without a name while the training runs, in the
     system's temporary folder or [bold]--scratch[/bold]; it is gone when the process ends, however it ends.
@@ -122,21 +132,28 @@ def train(
 
       dpmac train pictures.csv --images path --target kind --epsilon 2 --out runs/named --quiet
     """  # noqa: E501
+    from dpmac.cli.aims import aimed, unseen
     from dpmac.cli.jobs import Job, absolute, counted, scratch_folder
     from dpmac.cli.places import check_places
     from dpmac.cli.several import check_same, said_once, several
-    from dpmac.cli.wanted import aimed, no_pictures, pictured, pictures_wanted, read_schema, units, unseen
+    from dpmac.cli.wanted import no_pictures, pictured, pictures_wanted, read_schema, units
+    from dpmac.tables.files import need_columns
+    from dpmac.tables.lines import at_lines
 
     with several() as world:
         with said_once(world):
             of_pictures: dict[str, Any] = {"size": size, "channels": channels, "classes": classes}
-            known, pictures = dict[str, Any](), None
+            of_cells: dict[str, Any] = {"na": na, "decimal": decimal, "thousands": thousands, "censored": censored}
+            chosen, known, pictures = None, dict[str, Any](), None
             if pictured(file, schema, images):
                 others = {"images": images, "target": target, "groups": groups, "autoencoder": autoencoder}
-                pictures = pictures_wanted(file, schema, **of_pictures, **others, memory=memory, scratch=scratch)
+                pictures = pictures_wanted(
+                    file, schema, **of_pictures, **of_cells, **others, memory=memory, scratch=scratch
+                )
             else:
                 no_pictures(**of_pictures)
-                known = unseen(aimed(read_schema(file, schema), target, autoencoder), groups).to_dict()
+                chosen = with_cells(unseen(aimed(read_schema(file, schema), target, autoencoder), groups), **of_cells)
+                known = chosen.to_dict()
             layers = units(hidden)
             if world.leads:  # who writes
                 inputs = {"file": file, "--schema": schema, "--public-test": public_test}
@@ -165,9 +182,13 @@ def train(
             )
             job = replace(job, written=job.written_now())  # before it is read: a change meanwhile is then noticed, too
             table = job.opened(quiet=quiet or as_json or not world.leads)
-            job = replace(job, rows=counted(table, groups))
+            if chosen is not None:
+                need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
+            with at_lines(file):
+                job = replace(job, rows=counted(table, groups))
         check_same(world, job.file, pictures=job.pictures is not None)
-        begin(job, out, table, quiet=quiet, as_json=as_json, world=world)
+        with strictly(strict):
+            begin(job, out, table, quiet=quiet, as_json=as_json, world=world)
 
 
 def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, world: World) -> None:
@@ -224,12 +245,14 @@ def public_rows(job: Job, private: Any = None) -> Any:
         return public_pictures(job, private, quiet=True)
     from dpmac.cli.scores import check_scored
     from dpmac.tables.files import read_table
+    from dpmac.tables.lines import at_lines
 
     if job.public_test is None:
         return None
     schema = job.read_schema()
     table = read_table(job.public_test, schema)
-    check_scored(schema, table, job.public_test)
+    with at_lines(job.public_test):
+        check_scored(schema, table, job.public_test)
     return table
 
 

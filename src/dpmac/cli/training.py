@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,7 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
     watch = Watch(ledger, job.before, steps_of(job), delta_of(job), _run_of(checkpoints))
     try:
         with _interrupts_between_steps(watch.may_stop), ledger.noting(purpose=job.purpose, model=job.name):
-            with shown(None if quiet else watch), work_shown(show=not quiet):
+            with shown(None if quiet else watch), work_shown(show=not quiet), _lines(job, world):
                 _fit(estimator, rows_of(world, table, job), public, job)
             where = _saved(estimator, folder)
             evaluation = _evaluated(estimator, where, public, job)
@@ -94,6 +94,15 @@ def _fit(estimator: Any, table: Any, public: Any, job: Job) -> None:
         estimator.fit(table, public_validation=(public, public[schema.target]), groups=job.groups)
     else:
         estimator.fit(table, groups=job.groups)
+
+
+def _lines(job: Job, world: World) -> AbstractContextManager[None]:
+    """Inside, errors of rows name lines of the file: where this process has all of them."""
+    from dpmac.tables.lines import at_lines
+
+    if world.size > 1 or job.pictures is not None:
+        return nullcontext()
+    return at_lines(job.file)
 
 
 def _saved(estimator: Any, folder: Path) -> Path:

@@ -1,8 +1,7 @@
-"""What the words of ``dpmac train`` ask for: a target, columns that a model sees, layers, or pictures."""
+"""What the words of ``dpmac train`` ask for: a schema, layers, or pictures."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,26 +9,6 @@ from dpmac.checks import ArgumentError
 
 if TYPE_CHECKING:
     from dpmac.tables import Schema
-
-
-def aimed(schema: Schema, target: str | None, autoencoder: bool) -> Schema:
-    """The schema with the target that was asked for."""
-    if autoencoder:
-        if target is not None:
-            raise ArgumentError("--target", target, "an autoencoder has none: leave out one of the two")
-        return replace(schema, target=None, positive=None, task=None)
-    if target is None or target == schema.target:
-        return schema
-    return replace(schema, target=target, positive=None, task=None)
-
-
-def unseen(schema: Schema, groups: str | None) -> Schema:
-    """The schema without the column that says whose a row is: a model must not see it."""
-    if groups is None or groups not in schema.columns:
-        return schema
-    if groups == schema.target:
-        raise ArgumentError("--groups", groups, "it is the target: name the column that says whose a row is")
-    return replace(schema, columns={name: column for name, column in schema.columns.items() if name != groups})
 
 
 def units(hidden: str | None) -> list[int] | None:
@@ -106,6 +85,10 @@ _NO_USE = {
     "autoencoder": "pictures get a classifier",
     "memory": "pictures are all in memory",
     "scratch": "pictures are all in memory",
+    "na": "it is for cells of numbers",
+    "decimal": "it is for cells of numbers",
+    "thousands": "it is for cells of numbers",
+    "censored": "it is for cells of numbers",
 }
 _NO_TABLE = {
     "target": "the names of the folders are what is predicted",

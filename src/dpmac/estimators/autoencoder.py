@@ -94,11 +94,7 @@ class DPMACAutoencoder(Coder, PrivateEstimator):
 
         ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`.
         """
-        files = self._files(X)
-        if files is None:
-            given = self._checked_rows(X, groups)
-        else:
-            given = self._from_files(files, groups)[0]
+        given = self._look_over(X, groups=groups)
         if self.method not in METHODS:
             raise ArgumentError("method", self.method, "choose 'auto', 'closed-form' or 'gradient'")
         fix = "give the part of the budget for the linear code, above 0 and at most 1"

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from dpmac.checks import ArgumentError
 from dpmac.estimators.arguments import estimator
-from dpmac.estimators.base import EvaluateBehind, PrivateEstimator
+from dpmac.estimators.base import Array, EvaluateBehind, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
+from dpmac.estimators.given import Given
 from dpmac.estimators.labelled import Labelled, affine
 from dpmac.estimators.labels import (
     CLASSES_NOTE,
@@ -20,6 +21,7 @@ from dpmac.estimators.labels import (
 )
 from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.metrics import accuracy_on
+from dpmac.estimators.target_cells import named_as
 from dpmac.methods import BaseRates, Calibration
 from dpmac.privacy import PrivateRows
 from dpmac.randomness import NoiseSource
@@ -72,22 +74,7 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
         Everything is checked before any privacy is spent. ``public_validation=(X, y)`` records accuracy on *public*
         rows after each epoch in ``history_``. Never pass private rows there: such metrics are outside the guarantee.
         """
-        indicator: np.dtype[Any] | None = None
-        if (files := self._files(X, y)) is not None:
-            found = LabelsInFiles(self._single, self._known_classes())
-            given, targets = self._from_files(files, groups, found)
-            classes = found.classes
-        else:
-            if y is not None:
-                given, y = self._checked(X, looked_over(y), groups)
-            else:
-                given, y = self._checked(X, None, groups)
-                y = looked_over(y)  # the schema's target
-            if y.ndim == 2:
-                indicator = y.dtype
-                classes, targets = self._several(y)
-            else:
-                classes, targets = self._single(y)
+        given, targets, classes, indicator = self._look_over(X, y, groups)
         several = indicator is not None
         if self.loss not in ("softmax", "sigmoid"):
             raise ArgumentError("loss", self.loss, "choose 'softmax' or 'sigmoid'")
@@ -108,6 +95,30 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
                 logits = table.behind(outputs, memory=MEMORY)  # once for all rounds
                 self._calibrate(calibration, logits, source.spawn("calibration"), weights, done)
         return self
+
+    def _look_over(
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> tuple[Given, Tensor, Array, np.dtype[Any] | None]:
+        """All that ``fit`` asks of the rows: every cell, every label, whose the rows are. Nothing is spent.
+
+        Raw rows, targets, the classes, and the type of y where a row may have several labels.
+        """
+        if (files := self._files(X, y)) is not None:
+            found = LabelsInFiles(self._single, self._known_classes(), self._target_cells)
+            with named_as(self._target_name()):
+                given, targets = self._from_files(files, groups, found)
+            return given, targets, found.classes, None
+        if y is None:
+            given, y = self._checked(X, None, groups)
+            with named_as(self._target_name()):
+                classes, targets = self._single(looked_over(y))
+            return given, targets, classes, None
+        given, y = self._checked(X, looked_over(y), groups)
+        if y.ndim == 2:
+            classes, targets = self._several(y)
+            return given, targets, classes, y.dtype
+        classes, targets = self._single(y)
+        return given, targets, classes, None
 
     def _calibrate(
         self,

@@ -59,6 +59,13 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableArguments, O
 
     # --- fitting ------------------------------------------------------------------------------------------------------
 
+    def _look_over(self, X: Any, y: Any = None, groups: Any = None) -> Given:  # noqa: ARG002 - as of the others
+        """All that ``fit`` asks of the rows: every cell, and whose the rows are. Nothing is spent."""
+        files = self._files(X)
+        if files is None:
+            return self._checked_rows(X, groups)
+        return self._from_files(files, groups)[0]
+
     def _release(self, given: Given, shares: Shares, make: Make[Model]) -> tuple[Model, Origin]:
         """Whatever ``make(table, noise_multiplier, source, ledger)`` releases, and what has made the rows;
         ``feature_map_`` and ``privacy_`` are set.

@@ -6,7 +6,6 @@ if it has fewer values than rows. This looks at the rows; what it says is shown 
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -16,33 +15,15 @@ from dpmac.estimators.warning import outside
 from dpmac.tables import Files
 from dpmac.tables.frames import cells, names_of
 from dpmac.tables.ids import differing
+from dpmac.tables.naming import names_ids
 
-WHO = {
-    *("person", "patient", "customer", "client", "user", "subject", "member", "participant", "respondent", "employee"),
-    *("student", "pupil", "resident", "citizen", "household", "account", "applicant", "passenger", "driver", "worker"),
-}
-NUMBER = {"id", "ids", "no", "nr", "num", "number", "key", "code", "uuid", "guid", "hash", "identifier"}
-SINGLE_PROCESS = {
-    "id",
-    "pid",
-    "uid",
-    "uuid",
-    "guid",
-    "mrn",
-    "ssn",
-    "patid",
-    "userid",
-    "memberid",
-    "personid",
-    "patientid",
-}
 FEW = 20  # values of a column that is called "subject" or "member": a category, as likely as not
 
 
 def warn_of_ids(table: Any) -> None:
     """Warn if rows share the ids of some column."""
     for name in _names(table):
-        sure = _sure(name)
+        sure = names_ids(name)
         if sure is None:
             continue
         different = _different(table, name)
@@ -64,20 +45,6 @@ def _names(table: Any) -> list[str]:
         return [name for name in names_of(table) if isinstance(name, str)]
     except ArgumentError:
         return []
-
-
-def _sure(name: str) -> bool | None:
-    """Whether a column called so holds ids of persons: surely, perhaps (False), or no (None)."""
-    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
-    if len(words) == 1 and words[0] in SINGLE_PROCESS:
-        return True
-    if words and words[-1] in NUMBER:
-        if WHO & set(words[:-1]):
-            return True
-        return None
-    if len(words) == 1 and words[0] in WHO:
-        return False
-    return None
 
 
 def _different(table: Any, name: str) -> tuple[int, int] | None:

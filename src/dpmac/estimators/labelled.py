@@ -23,6 +23,7 @@ from dpmac.estimators.labels import (
     names_of_labels,
 )
 from dpmac.estimators.sharing import all_classes
+from dpmac.estimators.target_cells import target_cells
 from dpmac.methods import BaseRates, Calibration
 from dpmac.nets import LOSSES, Loss, MultiLabelCrossEntropy, WeightedClasses
 from dpmac.privacy import BOUNDS, Mechanism, Normalise
@@ -104,6 +105,13 @@ class Labelled(ClassifierMixin, LabelArguments, TrainedEstimator):
             return (u > 0).numpy().astype(self._indicator)
         result: Array = self.classes_[u.argmax(dim=1).numpy()]
         return result
+
+    def _target_cells(self, found: Array) -> Array:
+        """Cells of the target in the format of the schema."""
+        encoder = self._encoder()
+        if encoder is None or encoder.schema.target is None:
+            return found
+        return target_cells(encoder.schema, found)
 
     def _several(self, y: Array) -> tuple[Array, Tensor]:
         """The names of the labels, and an indicator matrix as targets."""

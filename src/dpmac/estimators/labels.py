@@ -17,8 +17,10 @@ from torch import Tensor
 
 from dpmac.cells import flat
 from dpmac.checks import ArgumentError, check_utf8, number
+from dpmac.estimators.target_cells import without_gaps
 from dpmac.tables import Category
 from dpmac.tables.coding import cells_of, distinct
+from dpmac.tables.kinds.shared import CellError, shown
 from dpmac.tables.texts import check_length
 
 Array = np.ndarray[Any, Any]
@@ -70,7 +72,7 @@ def _check_missing(y: Array) -> None:
     if bad.any():
         place = tuple(np.argwhere(bad)[0])
         fix = "a label is missing or not finite: give every row one, or drop the row"
-        raise ArgumentError(f"y, row {place[0]}", y[place], fix)
+        raise CellError(f"y, row {place[0]}", y[place], fix, int(bad.sum()), bad.size)
 
 
 def _is_none(cell: Any) -> bool:
@@ -143,12 +145,13 @@ def _check_kept(name: str, classes: Array) -> None:
 
 def encoded_by_schema(values: Sequence[str], y: Array) -> tuple[Array, Tensor]:
     """As the schema's values have it, whether or not a row has them; what a class is called follows from y's type."""
-    column = Category(values)
-    codes = column.coded("y", y)
+    column = Category(values, missing=True)
+    codes = without_gaps(column.coded("y", y))
     classes = _named(values, y.dtype.kind)
     strange = np.flatnonzero(codes == column.other)
     if len(strange):
-        raise ArgumentError("y", y[strange[0]], f"this label is not among classes={classes.tolist()}")
+        advice = f"this label is not among classes={classes.tolist()}"
+        raise CellError(f"y, row {strange[0]}", shown(y[strange[0]]), advice, len(strange), len(y))
     if len(classes) < 2:
         raise ArgumentError("y", "1 class", "a classifier needs at least two classes: list them in the schema")
     order = np.argsort(classes, kind="stable")
@@ -189,11 +192,16 @@ class LabelsInFiles:
     type names them, are there after the first batch.
     """
 
-    def __init__(self, single: Callable[[Array], tuple[Array, Tensor]], known: Sequence[Any] | None) -> None:
+    def __init__(
+        self,
+        single: Callable[[Array], tuple[Array, Tensor]],
+        known: Sequence[Any] | None,
+        read: Callable[[Array], Array] = lambda cells: cells,
+    ) -> None:
         if known is None:
             fix = "classes of rows in files are not looked for: give them, or a schema whose target is a category"
             raise ArgumentError("classes", None, fix)
-        self._single = single
+        self._single, self._read = single, read
         self.classes: Array = np.empty(0)
 
     def __call__(self, cells: Any) -> Array:
@@ -201,9 +209,9 @@ class LabelsInFiles:
         used, inverse = np.unique(places, return_inverse=True)
         few = [values[place] for place in used]
         try:  # twice each: so many different ones look like numbers to scikit-learn, which warns of it
-            classes, targets = self._single(looked_over(flat([*few, *few])))
+            classes, targets = self._single(looked_over(self._read(flat([*few, *few]))))
         except ArgumentError:  # once more, row by row, to say where
-            classes, targets = self._single(looked_over(flat(cells_of(cells))))
+            classes, targets = self._single(looked_over(self._read(flat(cells_of(cells)))))
             inverse = np.arange(len(targets))
         if len(self.classes) and not np.array_equal(self.classes, classes):
             raise ArgumentError(

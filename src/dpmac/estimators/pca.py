@@ -56,11 +56,7 @@ class DPMACPCA(Coder):
 
         ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`.
         """
-        files = self._files(X)
-        if files is None:
-            given = self._checked_rows(X, groups)
-        else:
-            given = self._from_files(files, groups)[0]
+        given = self._look_over(X, groups=groups)
         width = self._width(given.x.shape[1])
         kept = self._kept("n_components", self.n_components, width)
         if not isinstance(self.normalise, bool | np.bool_):

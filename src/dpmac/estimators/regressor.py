@@ -10,12 +10,16 @@ from dpmac.cells import flat
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import Array, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
+from dpmac.estimators.given import Given
 from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.ranged import Ranged, unit_targets
+from dpmac.estimators.target_cells import NUMBER, named_as, target_cells, without_gaps
 from dpmac.nets import LOSSES
 from dpmac.tables import Number
+from dpmac.tables.agreement import Agreement
 from dpmac.tables.coding import cells_of
 from dpmac.tables.kinds.number import numbers_of
+from dpmac.tables.kinds.shared import CellError
 
 ANY = (-1.0, 1.0)  # a range that is not asked for
 
@@ -49,18 +53,7 @@ class DPMACRegressor(Mapped, Ranged, PrivateEstimator):
         ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`. Everything is
         checked before any privacy is spent.
         """
-        files = self._files(X, y)
-        if files is None:
-            given, y = self._checked(X, y, groups)
-        low, high = self._range()
-
-        def targets_of(numbers: Array) -> Array:
-            return unit_targets(numbers, low, high)
-
-        if files is None:
-            targets = torch.from_numpy(targets_of(self._numbers(y)))
-        else:
-            given, targets = self._from_files(files, groups, lambda cells: targets_of(self._numbers(_read(cells))))
+        given, targets, (low, high) = self._look_over(X, y, groups)
         residuals = self._residual_scale(given.n, self.epsilon)
         table, outputs, source = self._train(given, targets, LOSSES["squared"])
         self.target_range_ = (low, high)
@@ -74,10 +67,40 @@ class DPMACRegressor(Mapped, Ranged, PrivateEstimator):
                 self.residual_std_ = kept[0] * (high - low) / 2
         return self
 
+    def _look_over(self, X: Any, y: Any = None, groups: Any = None) -> tuple[Given, torch.Tensor, tuple[float, float]]:
+        """All that ``fit`` asks of the rows, spending nothing: raw rows, targets, and the targets' range."""
+        files, name = self._files(X, y), self._target_name() if y is None else None
+        if files is None:
+            given, y = self._checked(X, y, groups)
+        low, high = self._range()
+        seen = Agreement({self._target_name(): Number(low, high)})
 
-def _read(cells: Any) -> Array:
-    """The numbers of a batch of cells, NaN where one is missing."""
-    found = numbers_of(cells)
-    if found is None:
-        return Number(*ANY, missing=True).coded("y", flat(cells_of(cells)))
-    return found
+        def targets_of(numbers: Array) -> Array:
+            seen.add(numbers[:, None])
+            return unit_targets(numbers, low, high)
+
+        with named_as(name):
+            if files is not None:
+                given, targets = self._from_files(files, groups, lambda cells: targets_of(self._of_cells(cells)))
+            elif name is not None:
+                targets = torch.from_numpy(targets_of(self._of_cells(list(y))))
+            else:
+                targets = torch.from_numpy(targets_of(self._numbers(y)))
+        self._say_where_they_disagree(seen)
+        return given, targets, (low, high)
+
+    def _of_cells(self, cells: Any) -> Array:
+        """The numbers of cells of a table, arrow's or a list; one that is missing is an error of its own."""
+        found = numbers_of(cells)
+        if found is None:
+            try:
+                found = Number(*ANY, missing=True).coded("y", self._plain(flat(cells_of(cells))))
+            except CellError as error:
+                raise CellError(error.name, error.value, NUMBER, error.count, error.cells) from None
+        return self._numbers(without_gaps(found))
+
+    def _plain(self, found: Array) -> Array:
+        encoder = self._encoder()
+        if encoder is None or encoder.schema.target is None:
+            return found
+        return target_cells(encoder.schema, found)

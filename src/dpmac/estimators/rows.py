@@ -19,12 +19,14 @@ from dpmac.estimators.given import Given, Stored
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.ids import warn_of_ids
 from dpmac.estimators.sharing import check_own_rows
-from dpmac.estimators.warning import Few
+from dpmac.estimators.target_cells import target_of
+from dpmac.estimators.warning import Few, outside
 from dpmac.extensions.persons import MOST
 from dpmac.nets.feature_maps import FeatureMap, ToRange, first_of
 from dpmac.old_names import OldAttribute
 from dpmac.privacy import Persons
 from dpmac.tables import Files, Schema, TableEncoder
+from dpmac.tables.agreement import Agreement
 from dpmac.tables.coding import Reader, Targets
 from dpmac.tables.frames import cells
 from dpmac.tables.kinds import ColumnKind
@@ -80,7 +82,7 @@ class OnRows(Budgeted):
             X, y = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=1, multi_output=several)
             return self._enough(self._looked_over(X), table, groups), y
         if y is None:
-            y = _target_of(encoder.schema, X)
+            y = target_of(encoder.schema, X)
         y = np.asarray(y)
         rows = self._read(encoder, X)
         if len(rows) != len(y):
@@ -129,15 +131,21 @@ class OnRows(Budgeted):
         target = None
         if targets is not None:
             target = encoder.schema.target
-        reader = Reader(encoder.schema.features, target, targets)
+        reader = Reader(encoder.schema.features, target, targets, encoder.schema.cells)
         beside = 0
         if groups is None:
             beside = 2 * self._made * encoder.n_features_out
-        few, show = Few(files.n), files.progress
+        few, show, seen = Few(files.n), files.progress, Agreement(encoder.schema.features)
+
+        def look_at(codes: Array) -> None:
+            few.add(codes)
+            seen.add(codes)
+
         if show is None:
             show = self._machine.progress
         with progress_bar("reading", show, "rows", patience=2.0) as on_rows:
-            read = files.read(reader, ids=name, beside=beside, on_rows=on_rows, seen=few.add)
+            read = files.read(reader, ids=name, beside=beside, on_rows=on_rows, seen=look_at)
+        self._say_where_they_disagree(seen)
         rows = read.rows
         if isinstance(rows, tuple):
             x: Tensor | Stored = rows[0]
@@ -154,7 +162,7 @@ class OnRows(Budgeted):
         return _tensor(X)
 
     def _read(self, encoder: TableEncoder, X: Any) -> Tensor:
-        rows = encoder.codes(X)
+        rows = self._codes(encoder, X)
         self.n_features_in_, self.feature_names_in_ = encoder.n_features_in_, encoder.feature_names_in_
         return rows
 
@@ -236,7 +244,22 @@ class OnRows(Budgeted):
         files = files_of(X)
         if files is not None:
             X = files
-        return encoder.codes(X)
+        return self._codes(encoder, X)
+
+    def _codes(self, encoder: TableEncoder, X: Any) -> Tensor:
+        """The codes of a table, and a warning to whoever has it where schema and rows disagree."""
+        codes, seen = encoder.codes(X), Agreement(encoder.schema.features)
+        seen.add(codes.numpy())
+        self._say_where_they_disagree(seen)
+        return codes
+
+    def _say_where_they_disagree(self, seen: Agreement) -> None:
+        if self._world.leads:
+            seen.warn(outside() + 1)
+
+    def _target_name(self) -> str:
+        """What an error or a warning calls the target."""
+        return getattr(getattr(self._encoder(), "schema", None), "target", None) or "y"
 
     def _feature_map(self, width: int, bins: int | None = None) -> FeatureMap | None:
         if self.schema is not None:
@@ -267,10 +290,3 @@ def raw_width(estimator: OnRows) -> int:
 
 def _tensor(X: Array) -> Tensor:
     return torch.from_numpy(np.require(X, requirements=["C", "W"]))  # a copy only where it must be
-
-
-def _target_of(schema: Schema, table: Any) -> Array:
-    """The column of a table that the schema calls its target."""
-    if schema.target is None:
-        raise ArgumentError("y", None, "the schema names no target: give y, or a schema with one")
-    return cells(table, [schema.target])[schema.target]

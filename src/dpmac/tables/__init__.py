@@ -1,6 +1,8 @@
 """Tables of people: a public schema, and the feature map that makes a network's inputs of their cells."""
 
 from dpmac.nets.feature_maps import FEATURE_MAPS
+from dpmac.tables.agreement import SchemaWarning
+from dpmac.tables.cell_format import CellFormat
 from dpmac.tables.encoder import TableEncoder
 from dpmac.tables.kinds import Category, ColumnKind, Date, Number, Text
 from dpmac.tables.kinds import ColumnKind as Column
@@ -12,12 +14,14 @@ FEATURE_MAPS[TableEncoder.kind] = TableEncoder
 
 __all__ = [
     "Category",
+    "CellFormat",
     "Column",
     "ColumnKind",
     "Date",
     "Files",
     "Number",
     "Schema",
+    "SchemaWarning",
     "TableEncoder",
     "Text",
     "WordVectors",

@@ -15,10 +15,11 @@ import numpy as np
 
 from dpmac.cells import flat
 from dpmac.checks import ArgumentError
+from dpmac.tables.cell_format import PLAIN, CellFormat
 from dpmac.tables.kinds import Array, ColumnKind
+from dpmac.tables.kinds.shared import CellError, allowed
 
 Targets = Callable[[Any], Array]  # the target's cells of a batch -> float32 (rows, outputs)
-_MISSING = "cells are missing here: fill them in, or say missing=True of the column in the schema"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,7 @@ class Reader:
     columns: Mapping[str, ColumnKind]
     target: str | None = None
     targets: Targets | None = None
+    form: CellFormat = PLAIN
     _lenient: dict[str, ColumnKind] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -53,10 +55,8 @@ class Reader:
     def codes(self, name: str, cells: Any, first: int) -> Array:
         """The codes of one column's cells."""
         with counted_from(first):
-            codes = _coded(self._lenient[name], name, cells)
-            if not self.columns[name].missing and (gone := np.isnan(codes)).any():
-                row = int(np.argmax(gone.reshape(len(codes), -1)[:, 0]))
-                raise ArgumentError(f"column {name!r}, row {row}", None, _MISSING)
+            codes = _coded(self._lenient[name], name, cells, self.form)
+            allowed(name, codes.reshape(len(codes), self.columns[name].code_width)[:, 0], self.columns[name].missing)
         return codes
 
 
@@ -80,20 +80,30 @@ class counted_from:  # noqa: N801 - used as a statement
         if isinstance(error, ArgumentError) and isinstance(error.name, str):
             where, row, number = error.name.rpartition(", row ")
             if row and number.isdecimal():
-                raise ArgumentError(f"{where}{row}{int(number) + self.first}", error.value, error.fix) from None
+                place = f"{where}{row}{int(number) + self.first}"
+                if isinstance(error, CellError):
+                    raise error.at(place) from None
+                raise ArgumentError(place, error.value, error.fix) from None
 
 
-def unreadable(columns: Mapping[str, ColumnKind], batches: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What is wrong with each column that cannot be read: the first cell of it that is in the way."""
-    reader, wrong, first = Reader(columns), dict[str, str](), 0
+def unreadable(reader: Reader, batches: Iterable[Mapping[str, Any]], first: int = 0) -> list[ArgumentError]:
+    """What is wrong with each column that cannot be read: its first cell that is in the way, and how many there are."""
+    wrong, counts, rows = dict[str, ArgumentError](), dict[str, int](), 0
     for batch in batches:
-        for name in columns:
+        for name in reader.columns:
             try:
-                reader.codes(name, batch[name], first)
+                reader.codes(name, batch[name], first + rows)
             except ArgumentError as error:
-                wrong.setdefault(name, str(error))
-        first += len(next(iter(batch.values())))
-    return [wrong[name] for name in columns if name in wrong]
+                wrong.setdefault(name, error)
+                counts[name] = counts.get(name, 0) + getattr(error, "count", 1)
+        rows += len(next(iter(batch.values())))
+    return [_in_all(wrong[name], counts[name], rows) for name in reader.columns if name in wrong]
+
+
+def _in_all(error: ArgumentError, count: int, rows: int) -> ArgumentError:
+    if isinstance(error, CellError):
+        return error.counted(count, rows)
+    return error
 
 
 def distinct(cells: Any) -> tuple[list[Any], Array]:
@@ -128,14 +138,14 @@ def cells_of(cells: Any) -> list[Any]:
         raise ArgumentError("table", "a text that is not UTF-8", fix) from None
 
 
-def _coded(column: ColumnKind, name: str, cells: Any) -> Array:
+def _coded(column: ColumnKind, name: str, cells: Any, form: CellFormat) -> Array:
     if isinstance(cells, list):
-        return column.coded(name, flat(cells))
+        return column.coded(name, form.read(column, flat(cells)))
     codes = column.coded_at_once(cells)
     if codes is not None:
         return codes
     values, places = distinct(cells)
     try:
-        return column.coded(name, flat(values))[places]
+        return column.coded(name, form.read(column, flat(values)))[places]
     except ArgumentError:  # of a value that no row may have; if one has, what follows says which
-        return column.coded(name, flat(cells_of(cells)))
+        return column.coded(name, form.read(column, flat(cells_of(cells))))

@@ -71,7 +71,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, FeatureMap):
         """
         features = self.schema.features
         found = cells(table, list(features))
-        read = [column.coded(name, found[name]) for name, column in features.items()]
+        read = [column.coded(name, self.schema.cells.read(column, found[name])) for name, column in features.items()]
         return torch.from_numpy(side_by_side(read))
 
     def forward(self, rows: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ from dpmac.privacy import Ledger, Mechanism, OuterPart, Part, Partition, Persons
 from dpmac.privacy.accounting import check_multiplier
 from dpmac.privacy.parts import SLACK
 from dpmac.randomness import NoiseSource, SystemNoise
+from dpmac.tables.cell_format import PLAIN, CellFormat
 from dpmac.tables.coding import Reader
 from dpmac.tables.frames import cells, names_of
 from dpmac.tables.kinds import Category, ColumnKind, Number
@@ -135,6 +136,7 @@ def estimated_columns(
     groups: Any = None,
     max_rows: int = USUAL,
     estimated: Mapping[str, ColumnKind] | None = None,
+    form: CellFormat = PLAIN,
 ) -> tuple[dict[str, ColumnKind], str]:
     """The columns of a schema for ``table``, and what they cost in words; the whole of ``Schema.estimate``.
 
@@ -159,7 +161,7 @@ def estimated_columns(
     if target is not None and target not in names:
         raise ArgumentError("target", target, f"the table has no such column{did_you_mean(target, names)}")
     readers = _readers(estimated or {}, numeric)
-    private = _private(table, readers, groups, max_rows)
+    private = _private(table, readers, groups, max_rows, form)
     if private.n < 2:
         raise ArgumentError("groups", f"{private.n} person", "give rows of at least 2; a guarantee needs a crowd")
     check_delta(delta, private.n)
@@ -198,19 +200,22 @@ def _readers(estimated: Mapping[str, ColumnKind], numeric: Sequence[str]) -> dic
     return {name: estimated[name].with_missing() if name in estimated else Number.unbounded({}) for name in numeric}
 
 
-def _private(table: Any, readers: Mapping[str, ColumnKind], groups: Any, max_rows: int) -> PrivateRows:
+def _private(
+    table: Any, readers: Mapping[str, ColumnKind], groups: Any, max_rows: int, form: CellFormat
+) -> PrivateRows:
     """The columns of a table whose range is estimated, read; of one in files batch by batch."""
     if isinstance(table, Files):
         _check_crowd(table.n)
         if isinstance(groups, str):
-            read = table.read(Reader(readers), ids=groups)
+            read = table.read(Reader(readers, form=form), ids=groups)
             whose: Persons | None = Persons.of(read.ids, max_rows, groups)
         else:
-            read = table.read(Reader(readers))
+            read = table.read(Reader(readers, form=form))
             whose = _persons(table, groups, max_rows)
         return PrivateRows(*read.columns, groups=whose)
     found = cells(table, list(readers))
-    rows = torch.from_numpy(np.stack([reader.coded(name, found[name]) for name, reader in readers.items()], axis=1))
+    codes = [reader.coded(name, form.read(reader, found[name])) for name, reader in readers.items()]
+    rows = torch.from_numpy(np.stack(codes, axis=1))
     _check_crowd(len(rows))
     return PrivateRows(rows, groups=_persons(table, groups, max_rows))
 

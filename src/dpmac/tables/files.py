@@ -1,8 +1,9 @@
 """Tables in files: CSV with the standard library alone, Parquet through pyarrow where it is installed.
 
 A table comes back as a mapping of columns, every cell as it stands in the file: a CSV's cells are texts, so that "007"
-stays what it is and "NA" is a category like any other. Only an empty cell is missing. What cannot be read is an error
-that names the file and the line, never the cells beside it.
+stays what it is. Which texts stand for a missing cell, and how numbers are written, is the schema's to say
+(:mod:`dpmac.tables.cell_format`). What cannot be read is an error that names the file and the line, never the cells
+beside it.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def read_table(path: str | Path, schema: Schema | None = None) -> Table:
 
 def typed(table: Table, schema: Schema) -> Table:
     """The table with the schema's columns in their own types, where all of a column's texts can be: numbers."""
+    if not schema.cells.plain:  # texts are read by whoever knows the format
+        return table
     known = schema.columns
     return {name: known[name].typed(cells) if name in known else cells for name, cells in table.items()}
 
@@ -124,6 +127,13 @@ def csv_batches(path: Path, size: int) -> Iterator[Table]:
             yield dict(zip(names, map(list, zip(*few, strict=True)), strict=True))
 
 
+def csv_starts(path: Path) -> Iterator[int]:
+    """The lines on which the rows begin, as an editor counts them."""
+    with _opened(path) as (_, rows):
+        for _row in rows:
+            yield rows.start
+
+
 def _csv(path: Path) -> Table:
     with _opened(path) as (names, rows):
         every = list(rows)
@@ -133,7 +143,7 @@ def _csv(path: Path) -> Table:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
+def _opened(path: Path) -> Iterator[tuple[list[str], _Rows]]:
     """The names of the columns, and the rows."""
     opened: Any = open
     if path.suffix.lower() == ".gz":
@@ -147,7 +157,7 @@ def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
         raise ArgumentError("file", str(path), f"it cannot be read as CSV ({error})") from None
 
 
-def _lines(path: Path, handle: IO[str]) -> tuple[list[str], Iterator[list[str]]]:
+def _lines(path: Path, handle: IO[str]) -> tuple[list[str], _Rows]:
     first = handle.readline()
     handle.seek(0)
     delimiter = max(_DELIMITERS, key=first.count)  # the comma, if none of them is there
@@ -159,16 +169,28 @@ def _lines(path: Path, handle: IO[str]) -> tuple[list[str], Iterator[list[str]]]
     if twice:
         raise ArgumentError("file", str(path), f"the column {twice[0]!r} is there more than once: rename or drop one")
 
-    def rows() -> Iterator[list[str]]:
-        for row in reader:
-            if len(row) != len(names):
-                if not row:  # an empty line
-                    continue
-                fix = f"line {reader.line_num} has {len(row)} cells, the first line names {len(names)} columns: mend it"
-                raise ArgumentError("file", str(path), fix)
-            yield row
+    return names, _Rows(path, reader, len(names))
 
-    return names, rows()
+
+class _Rows:
+    """The rows of a CSV file; ``start`` is the line on which the last one began."""
+
+    def __init__(self, path: Path, reader: Any, columns: int) -> None:
+        self._path, self._reader, self._columns = path, reader, columns
+        self.start = 1
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return self
+
+    def __next__(self) -> list[str]:
+        row: list[str] = []
+        while not row:  # an empty line
+            self.start = self._reader.line_num + 1
+            row = next(self._reader)
+        if len(row) != self._columns:
+            fix = f"line {self.start} has {len(row)} cells, the first line names {self._columns} columns: correct it"
+            raise ArgumentError("file", str(self._path), fix)
+        return row
 
 
 def _parquet(path: Path) -> Table:

@@ -91,7 +91,7 @@ def _by_place(table: Any, names: Sequence[str]) -> Iterable[Array]:
     if isinstance(table, list | tuple):
         for place, row in enumerate(table):
             if isinstance(row, str | bytes | Mapping) or not hasattr(row, "__len__"):
-                raise ArgumentError(f"row {place}", row, _FIX)
+                raise ArgumentError(f"row {place}", f"a {type(row).__name__}", _FIX)
             if len(row) != len(names):
                 raise ArgumentError(f"row {place}", f"{len(row)} cells", wanted)
         return [flat([row[place] for row in table]) for place in range(len(names))]

@@ -13,6 +13,8 @@ from dpmac.checks import ArgumentError
 from dpmac.extensions.provenance import PUBLIC, Origin
 from dpmac.files import whole_file
 from dpmac.limits import read_json
+from dpmac.tables.cell_format import PLAIN, CellFormat
+from dpmac.tables.described import check_keys, column_of
 from dpmac.tables.kinds import KINDS, ColumnKind, Task
 from dpmac.tables.texts import check_length, did_you_mean, each_once, either, text_of
 
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
     from dpmac.privacy import Ledger
     from dpmac.randomness import NoiseSource
 
-_KEYS = ("name", "about", "task", "target", "columns", "positive", "origin")
-_KINDS = either([f"'{name}' (with {' and '.join(kind.needed)})" for name, kind in KINDS.items()])
+_KEYS = ("name", "about", "task", "target", "columns", "positive", "cells", "origin")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,6 +44,7 @@ class Schema:
     origin: Origin = (
         PUBLIC  # the releases that ranges come from, if they were estimated: see dpmac.extensions.provenance
     )
+    cells: CellFormat = PLAIN  # how the texts of files write them
 
     def __post_init__(self) -> None:
         forms = either([f"{kind.__name__}({', '.join(kind.needed)})" for kind in KINDS.values()])
@@ -56,6 +58,8 @@ class Schema:
             if not isinstance(column, ColumnKind):
                 raise ArgumentError(f"columns.{name}", column, fix)
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        if not isinstance(self.cells, CellFormat):
+            raise ArgumentError("cells", self.cells, "give a CellFormat")
         for key in ("name", "about"):
             if not isinstance(getattr(self, key), str):
                 raise ArgumentError(key, getattr(self, key), "give a text")
@@ -124,7 +128,7 @@ class Schema:
     # --- by value -----------------------------------------------------------------------------------------------------
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(self.columns.items()), self.target, self.positive, self.task, self.name, self.about
+        return tuple(self.columns.items()), self.target, self.positive, self.task, self.name, self.about, self.cells
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Schema):
@@ -150,6 +154,8 @@ class Schema:
         found["columns"] = {name: column.to_dict() for name, column in self.columns.items()}
         if self.positive is not None:
             found["positive"] = self.positive
+        if self.cells != PLAIN:
+            found["cells"] = self.cells.to_dict()
         if self.origin != PUBLIC:
             found["origin"] = self.origin.to_dict()
         return found
@@ -166,11 +172,13 @@ class Schema:
         """
         if isinstance(raw, Mapping):  # "_help" and the like are notes of whoever wrote the file
             raw = {key: value for key, value in raw.items() if not str(key).startswith("_")}
-        _check_keys("schema", raw, _KEYS, ("columns",))
+        check_keys("schema", raw, _KEYS, ("columns",))
         if not isinstance(raw["columns"], Mapping):
             raise ArgumentError("columns", raw["columns"], "give an object: a name and a description for each column")
-        columns = {name: _column(f"columns.{name}", described, folder) for name, described in raw["columns"].items()}
+        columns = {name: column_of(f"columns.{name}", described, folder) for name, described in raw["columns"].items()}
         given = {key: raw[key] for key in _KEYS if raw.get(key) is not None and key != "columns"}
+        if "cells" in given:
+            given["cells"] = CellFormat.from_dict(given["cells"])
         try:
             given["origin"] = Origin.from_dict(raw.get("origin"))
         except (KeyError, TypeError, AttributeError):
@@ -188,7 +196,7 @@ class Schema:
 
     @staticmethod
     def read(path: str | Path) -> Any:
-        """What a JSON file holds, finished or not: see :func:`unfinished`."""
+        """What a JSON file holds, finished or not: see :func:`dpmac.tables.described.unfinished`."""
         try:
             return read_json(Path(path), objects=each_once)
         except ArgumentError as error:
@@ -240,59 +248,3 @@ class Schema:
             estimated=estimated,
         )
         return cls(columns, target, positive, name=name, about=about, origin=Origin.of(ledger))
-
-
-def unfinished(raw: Any) -> dict[str, str]:
-    """The columns of a schema's plain values that still have a null where a public fact is needed, and what to write.
-
-    A template (``dpmac schema init``) has such nulls: ranges and values are never copied from rows.
-    """
-    found: dict[str, str] = {}
-    if not isinstance(raw, Mapping) or not isinstance(raw.get("columns"), Mapping):
-        return found
-    for name, column in raw["columns"].items():
-        if not isinstance(column, Mapping):
-            continue
-        keys: tuple[str, ...] = ("kind",)
-        missing = f"its kind, {_KINDS}"
-        kind = KINDS.get(str(column.get("kind", "")))
-        if kind is not None:
-            keys, missing = (*kind.needed, *kind.optional), kind.to_write
-        if any(key != "missing" and column.get(key, 0) is None for key in keys):
-            found[name] = missing
-    return found
-
-
-def _column(where: str, raw: Any, folder: Path | None) -> ColumnKind:
-    """One column from its description; ``where`` is its key in errors."""
-    if not isinstance(raw, Mapping):
-        raise ArgumentError(where, raw, f"describe the column: kind {_KINDS}")
-    name = raw.get("kind")
-    if not isinstance(name, str) or name not in KINDS:
-        raise ArgumentError(f"{where}.kind", name, f"give {_KINDS}{did_you_mean(name, KINDS)}")
-    kind = KINDS[name]
-    known = ("kind", *kind.needed, *kind.optional)
-    raw = {key: value for key, value in raw.items() if value is not None or key in known}  # a template's nulls
-    for key in known:
-        if key in raw and raw[key] is None:
-            raise ArgumentError(f"{where}.{key}", None, f"this is not filled in yet: write {kind.to_write}")
-    _check_keys(where, raw, known, ("kind", *kind.needed))
-    given: Mapping[str, Any] = {key: value for key, value in raw.items() if key != "kind"}
-    if folder is not None:
-        given = kind.beside(given, folder)
-    try:
-        return kind.from_fields(given)
-    except ArgumentError as error:
-        raise ArgumentError(f"{where}.{error.name}", error.value, error.fix) from None
-
-
-def _check_keys(where: str, raw: Any, known: Sequence[str], needed: Sequence[str]) -> None:
-    if not isinstance(raw, Mapping):
-        raise ArgumentError(where, raw, f"give an object with the keys {', '.join(known)}")
-    for key in raw:
-        if key not in known:
-            fix = f"this key is not known here: use {', '.join(known)}"
-            raise ArgumentError(f"{where}.{key}", raw[key], fix + did_you_mean(key, known))
-    for key in needed:
-        if key not in raw:
-            raise ArgumentError(f"{where}.{key}", None, "this key is needed and is not there")

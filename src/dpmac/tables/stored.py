@@ -14,11 +14,12 @@ import numpy as np
 from dpmac.checks import ArgumentError, integer
 from dpmac.extensions.stores import Store
 from dpmac.kernels.gathering import Columns
-from dpmac.tables.coding import Reader, cells_of, distinct
+from dpmac.tables.coding import Reader, cells_of, distinct, unreadable
 from dpmac.tables.files import PARQUET, Table, read_table
 from dpmac.tables.ids import Ids
 from dpmac.tables.keeping import Block, Grouped, InMemory, Keeper
 from dpmac.tables.kinds import Array
+from dpmac.tables.kinds.shared import CellError
 from dpmac.tables.schema import Schema
 from dpmac.tables.scratch import Scratch
 from dpmac.tables.sources import Cells, is_dataset, source_of
@@ -180,7 +181,7 @@ class Files(Mapping[str, list[Any]]):
         kept: Keeper | None = None
         done, n, before = 0, self.n, self._bounds()[0]  # rows are told by their number in the whole table
         for batch in self.batches(names):
-            block = reader.read(batch, before + done)
+            block = self._block(reader, batch, before + done)
             if kept is None:
                 kept = self._keeper(reader, block, beside)
             kept.add(block)
@@ -196,6 +197,16 @@ class Files(Mapping[str, list[Any]]):
         if done != n or kept is None:
             raise ArgumentError("file", self.what, "it was written to while it was read: bring it back as it was")
         return Read(kept.finished(), None if whose is None else whose.codes())
+
+    def _block(self, reader: Reader, batch: Cells, first: int) -> Block:
+        """What is read of a batch; an error of a column counts its bad cells in the whole table."""
+        try:
+            return reader.read(batch, first)
+        except CellError:
+            start = self._bounds()[0]
+            for wrong in unreadable(reader, self.batches(list(reader.columns)), start):
+                raise wrong from None
+            raise  # of the target
 
     def _keeper(self, reader: Reader, block: Block, beside: int) -> Keeper:
         row = sum(column[:1].nbytes for column in block)

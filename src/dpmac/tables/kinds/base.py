@@ -103,6 +103,22 @@ class ColumnKind(ABC):
         """
         return None
 
+    def lists(self, text: str) -> bool:  # noqa: ARG002
+        """Whether a text is one of its public values: it is then never taken for a missing cell ("NA" of Namibia)."""
+        return False
+
+    def beyond(self, codes: Array) -> Array:
+        """Which codes (n, code_width) are of cells that the public description does not cover, as bool (n,).
+
+        For a warning to whoever holds the rows (:mod:`dpmac.tables.agreement`); NaN counts as missing there.
+        """
+        return np.zeros(len(codes), dtype=bool)
+
+    @property
+    def beyond_words(self) -> str:
+        """What becomes of the cells that :meth:`beyond` finds, and what to compare."""
+        return "are beyond what the schema says"
+
     def typed(self, cells: list[Any]) -> list[Any]:
         """The texts of a file as the column's own type where all of them can be; otherwise as they are."""
         return cells

@@ -92,6 +92,17 @@ class Category(ColumnKind):
             return math.nan
         return float(next((places[form] for form in _forms(cell) if form in places), self.other))
 
+    def lists(self, text: str) -> bool:
+        return text.strip() in self.values
+
+    def beyond(self, codes: Array) -> Array:
+        found: Array = codes[:, 0] == self.other
+        return found
+
+    @property
+    def beyond_words(self) -> str:
+        return "are none of its values and count as 'other': compare the spelling, upper and lower case too"
+
     def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:  # noqa: ARG002
         listed = (value >= 0) & (value < self.other) & (value == torch.floor(value))
         place = torch.where(listed, value, torch.full_like(value, float(self.other)))

@@ -15,15 +15,20 @@ from torch import Tensor
 
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError, number
+from dpmac.tables.cell_format import hint
 from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Guess, Quote
 from dpmac.tables.kinds.shared import (
+    CellError,
     allowed,
     bent,
     cell_place,
     check_flag,
     on_grid,
+    outside,
+    outside_words,
     range_inputs,
     range_names,
+    read_each,
 )
 
 WIDE = 20.0  # a number whose range is wider than this is also given on a logarithmic scale
@@ -68,13 +73,12 @@ class Number(ColumnKind):
         if cells.dtype.kind in "biuf":
             codes = cells.astype(np.float64)
         else:
-            codes = np.empty(len(cells), dtype=np.float64)
-            for row, cell in enumerate(cells):
-                codes[row] = _read(name, row, cell)
+            codes = read_each(name, cells, _read, _advice)
         endless = np.isinf(codes)
         if endless.any():
             row = int(np.argmax(endless))
-            raise ArgumentError(cell_place(name, row), cells[row], "give a finite number, or leave the cell empty")
+            advice = "give a finite number, or leave the cell empty"
+            raise CellError(cell_place(name, row), cells[row], advice, int(endless.sum()), len(cells))
         return allowed(name, codes, self.missing)
 
     def coded_at_once(self, cells: Any) -> Array | None:
@@ -82,6 +86,13 @@ class Number(ColumnKind):
         if codes is None or np.isinf(codes).any():
             return None
         return codes
+
+    def beyond(self, codes: Array) -> Array:
+        return outside(codes, self.low, self.high)
+
+    @property
+    def beyond_words(self) -> str:
+        return outside_words(_plain(self.low), _plain(self.high))
 
     def typed(self, cells: list[Any]) -> list[Any]:
         """Texts as numbers, NaN where a cell is empty; unchanged if one of them is no number: ``coded`` says which."""
@@ -207,16 +218,17 @@ def numbers_of(cells: Any) -> Array | None:
     return found
 
 
-def _read(name: str, row: int, cell: Any) -> float:
+def _read(cell: Any) -> float:
     if is_missing(cell):
         return math.nan
-    try:
-        if isinstance(cell, str | Real | Decimal | np.bool_):
-            return float(cell)
-    except (ValueError, OverflowError):
-        pass
-    fix = "this column holds numbers: mend the cell, leave it empty if it is missing, or declare a category"
-    raise ArgumentError(cell_place(name, row), cell, fix)
+    if isinstance(cell, str | Real | Decimal | np.bool_):
+        return float(cell)
+    raise ValueError(cell)
+
+
+def _advice(cell: Any) -> str:
+    fix = "this column holds numbers: correct the cell, leave it empty if it is missing, or declare a category"
+    return fix + hint(cell)
 
 
 def _plain(bound: float) -> float | int:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,6 +16,9 @@ from dpmac.tables.kinds.base import Array, Draws
 CODE = 0.5  # the span of a piecewise-linear code
 FLAT = 10.0  # words' frequencies go with 1 / (rank + FLAT): a few dozen words are about equally common
 SHORTEST = 5  # words of a made-up text
+SHOWN = 40  # characters of a cell in an error
+MISSING = "the cell is missing: fill it in, or say missing=True of the column in the schema"
+UNREADABLE = (ValueError, TypeError, OverflowError, KeyError, IndexError, re.error)  # what readers of a cell raise
 GRID = 2.0**30  # made-up places are multiples of 1 / GRID: a power is not rounded alike on every machine
 BENT = 0.7  # the deviation of the logarithm of the power that bends a made-up distribution
 
@@ -21,12 +28,53 @@ def cell_place(name: str, row: int) -> str:
     return f"column {name!r}, row {row}"
 
 
+class CellError(ArgumentError):
+    """Cells of a column that cannot be read: it names the first, and counts them all; ``count`` of ``cells``."""
+
+    def __init__(self, name: str, value: Any, advice: str, count: int, cells: int) -> None:
+        self.advice, self.count, self.cells = advice, count, cells
+        what = f"the only such cell of {cells:,}"
+        if count > 1:
+            what = f"{count:,} of {cells:,} cells are so"
+        super().__init__(name, value, f"{advice} ({what})")
+
+    def at(self, name: str) -> CellError:
+        """The same, at another place."""
+        return CellError(name, self.value, self.advice, self.count, self.cells)
+
+    def counted(self, count: int, cells: int) -> CellError:
+        """The same, with other counts."""
+        return CellError(self.name, self.value, self.advice, count, cells)
+
+
+def read_each(name: str, cells: Array, read: Callable[[Any], float], advice: Callable[[Any], str]) -> Array:
+    """What ``read`` makes of each cell, as float64; if it raises ValueError of some, they are counted."""
+    codes, bad = np.empty(len(cells), dtype=np.float64), list[int]()
+    for row, cell in enumerate(cells):
+        try:
+            codes[row] = read(cell)
+        except UNREADABLE:
+            bad.append(row)
+    if bad:
+        first = cells[bad[0]]
+        raise CellError(cell_place(name, bad[0]), shown(first), advice(first), len(bad), len(cells))
+    return codes
+
+
+def shown(cell: Any) -> Any:
+    """A cell as an error shows it: of a long text the beginning, of what is no cell at all only what it is."""
+    if isinstance(cell, str) and len(cell) > SHOWN:
+        return f"{cell[:SHOWN]}..."
+    if isinstance(cell, list | tuple | dict | set | np.ndarray):
+        return f"a {type(cell).__name__}"
+    return cell
+
+
 def allowed(name: str, codes: Array, missing: bool) -> Array:
     """``codes``, unless a cell is missing where none may be."""
     gone = np.isnan(codes)
     if not missing and gone.any():
-        fix = f"{int(gone.sum())} cells are missing here: fill them in, or say missing=True of the column in the schema"
-        raise ArgumentError(cell_place(name, int(np.argmax(gone))), None, fix)
+        raise CellError(cell_place(name, int(np.argmax(gone))), None, MISSING, int(gone.sum()), len(codes))
     return codes
 
 
@@ -34,6 +82,17 @@ def check_flag(missing: object) -> None:
     """Raise unless ``missing`` is a bool."""
     if not isinstance(missing, bool):
         raise ArgumentError("missing", missing, "give true or false")
+
+
+def outside(codes: Array, low: float, high: float) -> Array:
+    """Which codes (n, 1) lie outside a range, as bool (n,)."""
+    found: Array = (codes[:, 0] < low) | (codes[:, 0] > high)
+    return found
+
+
+def outside_words(low: object, high: object) -> str:
+    """What a warning says of such cells."""
+    return f"lie outside {low} to {high} and are clipped: compare the unit and the range"
 
 
 def range_inputs(place: Tensor, there: Tensor, bins: int) -> list[Tensor]:

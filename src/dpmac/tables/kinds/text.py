@@ -22,7 +22,7 @@ from torch import Tensor
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError, integer
 from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Guess, Quote
-from dpmac.tables.kinds.shared import allowed, cell_place, check_flag, text_lengths, zipf
+from dpmac.tables.kinds.shared import allowed, cell_place, check_flag, shown, text_lengths, zipf
 from dpmac.tables.texts import check_length, text_of
 from dpmac.tables.words import Pooling, WordVectors, words_of
 from dpmac.tables.words.pooling import BESIDE
@@ -163,11 +163,20 @@ class Text(ColumnKind):
                 texts.append(words_of(text_of(cell)))
             else:
                 fix = "this column holds texts: give a text, or leave the cell empty if it is missing"
-                raise ArgumentError(cell_place(name, row), cell, fix)
+                raise ArgumentError(cell_place(name, row), shown(cell), fix)
         allowed(name, np.where(gone, np.nan, 0.0), self.missing)
         codes = self._pooling.of_tokens(texts)
         codes[gone] = np.nan
         return codes
+
+    def beyond(self, codes: Array) -> Array:
+        """Texts of which the list knows no word."""
+        found: Array = codes[:, -1] >= 1.0
+        return found
+
+    @property
+    def beyond_words(self) -> str:
+        return "have no word that the list knows: compare the language of the word vectors"
 
     def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:  # noqa: ARG002
         """Sums, shortened so that a text weighs about as much as any other column; length and share as places."""

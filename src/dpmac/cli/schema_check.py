@@ -1,0 +1,151 @@
+"""``dpmac schema check``: is a schema whole, and would ``dpmac train`` take these rows?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpmac.cli.agreement import STRICT, strictly
+from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, with_cells
+from dpmac.cli.ending import NOTHING_SPENT, Failed
+
+if TYPE_CHECKING:
+    from dpmac.tables import ColumnKind, Schema
+
+SHOWN = 20  # columns that are listed by name
+ENOUGH = 20  # rows; fewer may well differ all
+
+
+def check(
+    schema: Annotated[Path, typer.Argument(help="The schema.", metavar="SCHEMA")],
+    file: Annotated[Path | None, typer.Argument(help="Rows that it should fit.", metavar="FILE")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The column to predict, as of dpmac train.", metavar="COLUMN")
+    ] = None,
+    autoencoder: Annotated[bool, typer.Option("--autoencoder", help="No target, as of dpmac train.")] = False,
+    groups: Annotated[
+        str | None, typer.Option(help="The column that says whose a row is, as of dpmac train.", metavar="COLUMN")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
+    na: Na = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    censored: Censored = None,
+) -> None:
+    """Say whether a schema is whole, and whether [bold]dpmac train[/bold] would take a file with it.
+
+    Every column with something left to fill in is named. Of a file it looks over what train looks over: every cell,
+    every label, and whose the rows are. It names the columns that are not there or could not be read, those that the
+    schema leaves out, those that look like ids, and those of which nearly all cells are clipped, "other" or missing,
+    with counts. Such counts are outside the guarantee: they are shown to you alone. Nothing is spent.
+
+    [bold]Examples[/bold]
+
+      dpmac schema check patients.schema.json
+
+      dpmac schema check patients.schema.json patients.csv --strict
+    """
+    from dpmac.cli.aims import aim_of
+    from dpmac.tables import Schema
+    from dpmac.tables.described import unfinished
+
+    left = unfinished(Schema.read(schema))
+    if left:
+        lines = "".join(f"\n  {name}: write {what}" for name, what in left.items())
+        raise Failed(f"{schema}: {len(left)} columns are not filled in yet:{lines}", code=NOTHING_SPENT)
+    found = aim_of(schema, target, autoencoder, groups)
+    found = with_cells(found, na=na, decimal=decimal, thousands=thousands, censored=censored)
+    fits, more = "", list[str]()
+    if file is not None:
+        with strictly(strict):
+            more = looked_over(found, file, groups)
+        fits = f", and {file} fits it"
+    kind = {"classification": "a classifier", "regression": "a regressor", None: "an autoencoder"}[found.task]
+    typer.echo(f"{schema} is whole{fits}: {len(found.features)} columns; dpmac train will make {kind}")
+    for line in more:
+        typer.echo(line)
+
+
+def looked_over(schema: Schema, file: Path, groups: str | None) -> list[str]:
+    """All that a training would ask of the rows, asked; what else there is to say of them. Errors end the command."""
+    from dpmac.cli.jobs import Job
+    from dpmac.privacy import Ledger
+    from dpmac.tables.files import need_columns
+    from dpmac.tables.lines import at_lines
+
+    job = Job(file=str(file.absolute()), schema=schema.to_dict(), ledger="", epsilon=1.0, groups=groups)
+    table = job.table(schema, quiet=False)
+    need_columns(file, table, [*schema.columns, *filter(None, [groups])])
+    wrong = _unreadable(schema, table, file)
+    if wrong:
+        lines = "\n".join(f"  {one}" for one in wrong)
+        raise Failed(f"{file}: {len(wrong)} columns cannot be read:\n{lines}", code=NOTHING_SPENT)
+    with at_lines(file):
+        job.estimator(Ledger(), None)._look_over(table, groups=groups)
+    return [*_left_out(schema, table, groups), *_ids(schema, table)]
+
+
+def _left_out(schema: Schema, table: Any, groups: str | None) -> list[str]:
+    names = [name for name in table if name not in schema.columns and name != groups]
+    if not names:
+        return []
+    listed = ", ".join(names[:SHOWN])
+    if len(names) > SHOWN:
+        listed += f" and {len(names) - SHOWN} more"
+    return [f"left out: {len(names)} columns of the file are not in the schema, and no model sees them: {listed}"]
+
+
+def _ids(schema: Schema, table: Any) -> list[str]:
+    """A line for the columns that a model would see and that are ids, by their names or because no two rows share one.
+
+    An id says nothing of anybody else: it takes a share of the budget and teaches nothing.
+    """
+    names = [name for name, column in schema.features.items() if _is_id(column, table, name)]
+    if not names:
+        return []
+    listed = ", ".join(names)
+    fix = "take them out of the schema, or name the one that says whose a row is in --groups"
+    return [f"ids: {listed}: an id of a person teaches nothing about another: {fix}"]
+
+
+def _is_id(column: ColumnKind, table: Any, name: str) -> bool:
+    from dpmac.tables.naming import names_ids
+
+    sure = names_ids(name)
+    if sure is False:  # "subject" may be a category as well
+        sure = len(column.classes or range(SHOWN + 1)) > SHOWN
+    return sure or _all_differ(column, table, name)
+
+
+def _all_differ(column: ColumnKind, table: Any, name: str) -> bool:
+    """Whether no two rows share a value, of a column whose values are names and not numbers."""
+    from dpmac.tables import Files
+    from dpmac.tables.ids import differing
+
+    if column.ordered or column.dense:
+        return False
+    if isinstance(table, Files):
+        rows = table.n
+        different = differing(table.batches([name]), name, 1)
+    else:
+        rows = len(table[name])
+        different = len(set(map(str, table[name])))
+    return rows >= ENOUGH and different == rows
+
+
+def _unreadable(schema: Schema, table: Any, file: Path) -> list[str]:
+    """What is wrong with each column that cannot be read: its first cell that is in the way, and how many there are."""
+    from dpmac.tables import Files
+    from dpmac.tables.coding import Reader, unreadable
+    from dpmac.tables.frames import cells
+    from dpmac.tables.lines import located
+
+    names = list(schema.features)  # the target is looked over as what it is
+    if isinstance(table, Files):
+        batches: Any = table.batches(names)
+    else:
+        batches = [{name: list(found) for name, found in cells(table, names).items()}]
+    wrong = unreadable(Reader(schema.features, form=schema.cells), batches)
+    return [str(located(error, file)) for error in wrong]
