@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from dpmac.checks import ArgumentError
+from dpmac.cli import aims, training
 from dpmac.cli import resume as resuming
 from dpmac.cli import train as command
-from dpmac.cli import training
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB, Job
 from dpmac.extensions.world import SINGLE_PROCESS
@@ -292,14 +292,14 @@ def test_one_row_of_a_person_and_the_most_are_allowed(job):
 
 def test_targets_are_the_schemas_unless_another_is_asked(new_hospital):
     schema = Schema.load(new_hospital / "patients.schema.json")
-    assert command._aimed(schema, None, False) is schema
-    assert command._aimed(schema, "death", False) is schema
-    assert command._aimed(schema, "age", False).task == "regression"
-    assert command._aimed(schema, None, True).task is None
-    assert command._unseen(schema, None) is schema
-    assert command._unseen(schema, "patient") is schema
-    assert list(command._unseen(schema, "ward").columns) == ["age", "sex", "weight", "death"]
-    assert [command._units(text) for text in (None, "auto", "none", "", "64", "64,32")] == [
+    assert aims.aimed(schema, None, False) is schema
+    assert aims.aimed(schema, "death", False) is schema
+    assert aims.aimed(schema, "age", False).task == "regression"
+    assert aims.aimed(schema, None, True).task is None
+    assert aims.unseen(schema, None) is schema
+    assert aims.unseen(schema, "patient") is schema
+    assert list(aims.unseen(schema, "ward").columns) == ["age", "sex", "weight", "death"]
+    assert [aims.units(text) for text in (None, "auto", "none", "", "64", "64,32")] == [
         None,
         None,
         [],

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dpmac.cli.jobs import Job
     from dpmac.cli.training import Trained
     from dpmac.extensions.world import World
-    from dpmac.tables import Schema
 
 
 def train(
@@ -48,6 +47,18 @@ def train(
     name: Annotated[str, typer.Option(help="The model's name in the ledger. Left out: the folder's.")] = "",
     public_test: Annotated[
         Path | None, typer.Option(help="Rows that are public, to score the model on; kept beside it.", metavar="FILE")
+    ] = None,
+    searched: Annotated[
+        str | None,
+        typer.Option(
+            help="Were hyper-parameters searched? no; public: on public or other people's rows; ledger: on these, "
+            "every trial in this ledger; private: on these, and not in it. Statement and report say the answer.",
+            metavar="ANSWER",
+        ),
+    ] = None,
+    ranges_from: Annotated[
+        str | None,
+        typer.Option(help="Where the schema's ranges and values come from, such as a code book.", metavar="TEXT"),
     ] = None,
     epochs: Annotated[float | None, typer.Option(help="Expected passes over the rows. Left out: the default.")] = None,
     batch_size: Annotated[float | None, typer.Option(help="Expected size of a batch. Left out: the default.")] = None,
@@ -97,6 +108,7 @@ def train(
 
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
     """  # noqa: E501
+    from dpmac.cli.aims import aimed, units, unseen
     from dpmac.cli.jobs import Job, absolute, counted, scratch_folder
     from dpmac.cli.places import check_places
     from dpmac.cli.several import check_same, said_once, several
@@ -108,8 +120,8 @@ def train(
             if not schema.is_file():
                 fix = f"there is no such file: make a template with  dpmac schema init {file} > {schema.name}"
                 raise ArgumentError("--schema", str(schema), fix)
-            chosen = _unseen(_aimed(Schema.load(schema), target, autoencoder), groups)
-            layers = _units(hidden)
+            chosen = unseen(aimed(Schema.load(schema), target, autoencoder), groups)
+            layers = units(hidden)
             if world.leads:  # who writes
                 inputs = {"file": file, "--schema": schema, "--public-test": public_test}
                 check_places(out, ledger, inputs, scratch_folder(scratch))
@@ -135,6 +147,8 @@ def train(
                 written=written,
                 memory=memory,
                 scratch=absolute(scratch_folder(scratch)) or scratch,
+                searched=searched,
+                ranges_from=ranges_from,
             )
             table = job.table(chosen, quiet=quiet or as_json or not world.leads)
             need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
@@ -241,44 +255,14 @@ def public_rows(job: Job) -> Any:
 def check_kept(job: Job) -> None:
     """Raise unless all that a finished run keeps of what was asked can be written: tried, and thrown away."""
     from dpmac.cli.places import LONGEST, check_text
+    from dpmac.disclosure import Declared
     from dpmac.privacy import Ledger
     from dpmac.saving.arguments import arguments_of
 
     for option, text in (("--name", job.name), ("--purpose", job.purpose), ("--data-set", job.data_set)):
         check_text(option, text, LONGEST)
+    Declared(job.searched, job.ranges_from)
     json.dumps([arguments_of(job.estimator(Ledger(), None)), job.schema], allow_nan=False)
-
-
-def _aimed(schema: Schema, target: str | None, autoencoder: bool) -> Schema:
-    """The schema with the target that was asked for."""
-    if autoencoder:
-        if target is not None:
-            raise ArgumentError("--target", target, "an autoencoder has none: leave out one of the two")
-        return replace(schema, target=None, positive=None, task=None)
-    if target is None or target == schema.target:
-        return schema
-    return replace(schema, target=target, positive=None, task=None)
-
-
-def _unseen(schema: Schema, groups: str | None) -> Schema:
-    """The schema without the column that says whose a row is: a model must not see it."""
-    if groups is None or groups not in schema.columns:
-        return schema
-    if groups == schema.target:
-        raise ArgumentError("--groups", groups, "it is the target: name the column that says whose a row is")
-    return replace(schema, columns={name: column for name, column in schema.columns.items() if name != groups})
-
-
-def _units(hidden: str | None) -> list[int] | None:
-    if hidden is None or hidden == "auto":
-        return None
-    if hidden in ("none", ""):
-        return []
-    try:
-        return [int(size) for size in hidden.split(",")]
-    except ValueError:
-        fix = "give whole numbers of units, 64 or 64,32; or none for a linear model"
-        raise ArgumentError("--hidden", hidden, fix) from None
 
 
 def _check_numbers(job: Job) -> None:

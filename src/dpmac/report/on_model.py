@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dpmac.privacy.statement import not_less, noun, round_up
+from dpmac.privacy.statement import not_less, round_up
 from dpmac.report.attack import Attack
 from dpmac.report.charts import Axis, Line, line_chart, spread
 from dpmac.report.markup import Markup, facts, figure, group, paragraph, section, table, text
@@ -30,12 +30,16 @@ def head_section(run: RunContents, attack: Attack | None) -> Markup:
         epsilon, words = "none", "NOT PRIVATE: a release without noise"
     if statement.noisy and run.ledger.seeded:
         words += "; seeded, for research only"
-    shown = [("epsilon", epsilon, words), ("releases", f"{len(run.ledger):,}", "all in one ledger")]
+    shown = [("epsilon", epsilon, f"for one {run.one}, {words}; all that the ledger holds")]
+    own = run.spent.own
+    if own is not None and math.isfinite(own):
+        shown.append(("this model alone", round_up(own, 3), f"of a budget of {run.spent.budget:g}, for one {run.one}"))
+    shown.append(("releases", f"{len(run.ledger):,}", "all in one ledger"))
     if attack is not None:
         sure = bound_above(attack.posterior(0.5, run.delta)[1])
-        shown.append(("from 50 % sure to", sure, "at most, that one row is in the table"))
+        shown.append(("from 50 % sure to", sure, f"at most, that one {run.one} is in the table"))
     if run.plan is not None:
-        shown.append((f"{noun(run.ledger.unit)}s", f"{run.plan.n:,}", "their number is public"))
+        shown.append((f"{run.one}s", f"{run.plan.n:,}", "their number is public"))
     shown += [(name.replace("_", " "), _figure(value), "on public rows") for name, value in _first_scores(run)]
     made = "Trained"
     if run.created:
@@ -108,7 +112,10 @@ def scores_section(run: RunContents) -> Markup:
     if isinstance(rows_, int):
         count = f"{rows_:,} rows"
     rows = [(name.replace("_", " "), _figure(value)) for name, value in _scores(found).items()]
-    words = paragraph(f"Measured on {count}{where} {said}. The guarantee is about the training rows, not about these.")
+    trained = "the rows that it was trained on"
+    if run.one != "row":
+        trained = "the persons whose rows it was trained on"
+    words = paragraph(f"Measured on {count}{where} {said}. The guarantee is about {trained}, not about these rows.")
     return section("scores", title, words, table(("score", "value"), rows, numeric=(1,)), *_progress(run))
 
 
@@ -122,7 +129,9 @@ def _progress(run: RunContents) -> list[Markup]:
         if len(values) < 2:
             continue
         y = Axis(name.replace("_", " "), *spread(values, 1e-3))
-        chart = line_chart(name, [Line(name, points)], Axis("expected passes over the rows", 0.0, points[-1][0]), y)
+        chart = line_chart(
+            name, [Line(name, points)], Axis(f"expected passes over the {run.one}s", 0.0, points[-1][0]), y
+        )
         made.append(figure(chart, "On public rows, while the model was trained."))
     return made
 
