@@ -21,6 +21,8 @@ from dpmac.cli import (
     reproduce,
     resume,
     schema,
+    sign,
+    statement,
     train,
     version,
 )
@@ -46,6 +48,9 @@ for command in (
     inspect.inspect,
     report.report,
     export.export,
+    sign.sign,
+    sign.verify,
+    sign.key,
     budget.budget,
     audit.audit,
     version.version,
@@ -56,6 +61,7 @@ app.command("reproduce", help=flowing(reproduce.reproduce.__doc__), context_sett
 )
 app.add_typer(schema.schema_app, name="schema")
 app.add_typer(ledger.ledger_app, name="ledger")
+app.add_typer(statement.statement_app, name="statement")
 app.add_typer(data.data_app, name="data")
 
 

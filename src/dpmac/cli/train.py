@@ -100,7 +100,7 @@ def train(
 
     [bold]Examples[/bold]
 
-      dpmac train patients.csv --schema patients.schema.json --target death --epsilon 2 --out runs/first --ledger hospital.ledger
+      dpmac train patients.csv --schema patients.schema.json --target death --epsilon 2 --out runs/first --ledger hospital.ledger --searched no
 
       dpmac train patients.csv --schema patients.schema.json --target weight --epsilon 1 --out runs/weight --ledger hospital.ledger --total-epsilon 5 --purpose "a dose for every weight"
 

@@ -92,7 +92,7 @@ def _saved(estimator: Any, folder: Path, job: Job) -> Path:
     """Where the model was written: the folder that was asked for, or another one if that fails; it is paid for."""
     from dpmac.saving import save
 
-    said = {"searched": job.searched, "ranges_from": job.ranges_from}
+    said: dict[str, Any] = {"searched": job.searched, "ranges_from": job.ranges_from}
     try:
         return save(estimator, folder, **said)
     except (OSError, ValueError) as error:  # a full disk; somebody's files in the folder

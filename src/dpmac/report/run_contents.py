@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpmac.disclosure import NOBODY_SAID, Declared, Detail, Spent, declared_notes, details_of, spent_by
+from dpmac.disclosure.answers import read_answers
 from dpmac.privacy import Ledger, Plan, Statement
 from dpmac.privacy.sampling import ROW
 from dpmac.privacy.statement import never_covered, noun
@@ -115,5 +116,5 @@ def contents_of(folder: Any) -> RunContents:
         history=folder.history(),
         schema=folder.schema(),
         evaluation=folder.evaluation(),
-        declared=folder.declared(),
+        declared=read_answers(folder.path).declared.over(folder.declared()),
     )
