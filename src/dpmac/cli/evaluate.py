@@ -20,12 +20,17 @@ def evaluate(
     public: Annotated[
         bool, typer.Option("--public", help="The rows are public: keep the scores in RUN/evaluation.json.")
     ] = False,
+    threshold: Annotated[
+        float, typer.Option(help="Of two classes: from which probability on the positive one is called.")
+    ] = 0.5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Score a model on rows that it was not trained on.
 
-    Of a classifier accuracy, log-loss, AUROC and calibration; of a regressor the root of the mean squared error, the
-    mean absolute error and R2; of an autoencoder how badly rows come back.
+    Of two classes AUROC, average precision beside the base rate, sensitivity and specificity at
+    [bold]--threshold[/bold] and at others to choose from, log-loss beside the base rate's, calibration, and accuracy
+    beside that of always saying the commonest class; of more classes those of them that make sense. Of a regressor the
+    root of the mean squared error, the mean absolute error and R2; of an autoencoder how badly rows come back.
 
     A score is a number about the rows. With [bold]--public[/bold] it is kept beside the model and goes into its report.
 
@@ -35,13 +40,16 @@ def evaluate(
 
       dpmac evaluate runs/first test-patients.csv --public
     """
+    from dpmac.checks import number
     from dpmac.cli.scores import evaluation_of, keep, schema_of
+    from dpmac.report.thresholds import FIX
     from dpmac.saving import load
     from dpmac.tables.files import read_table
 
+    number("--threshold", threshold, FIX, low=0.0, high=1.0)
     estimator = load(run)
     schema = schema_of(estimator, run)
-    found = evaluation_of(estimator, schema, read_table(file, schema), file.name, public=public)
+    found = evaluation_of(estimator, schema, read_table(file, schema), file.name, public=public, threshold=threshold)
     if public:
         keep(run, found)
     else:
@@ -63,6 +71,8 @@ def _show(run: Path, found: dict[str, Any], public: bool) -> None:
     for name, value in found["scores"].items():
         table.add_row(name.replace("_", " "), f"{value:.4f}")
     Console().print(table)
+    if found.get("thresholds"):
+        Console().print(_thresholds(found))
     if "reliability" not in found:
         return
     bins = Table(title=f"What its probabilities are worth: {found['positive']}")
@@ -73,3 +83,21 @@ def _show(run: Path, found: dict[str, Any], public: bool) -> None:
         said = f"{b['low']:.0%} to {b['high']:.0%}"
         bins.add_row(said, f"{b['rows']:,}", f"{b['predicted']:.1%}", f"{b['observed']:.1%}")
     Console().print(bins)
+
+
+def _thresholds(found: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    def rate(value: float | None) -> str:
+        if value is None:
+            return "nobody"
+        return f"{value:.1%}"
+
+    table = Table(title=f"A threshold to choose: {found['positive']}", caption="dpmac predict --threshold")
+    table.add_column("threshold")
+    for name in ("sensitivity", "specificity", "precision", "called"):
+        table.add_column(name, justify="right")
+    for one in found["thresholds"]:
+        rates = (one[name] for name in ("sensitivity", "specificity", "precision", "called"))
+        table.add_row(f"{one['threshold']:g}", *map(rate, rates))
+    return table

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpmac.checks import ArgumentError
+
+if TYPE_CHECKING:
+    from dpmac.tables import Schema
 
 
 def predict(
@@ -18,6 +21,10 @@ def predict(
     id_: Annotated[
         list[str] | None,
         typer.Option("--id", help="A column of the file to copy beside the predictions. Repeatable.", metavar="COLUMN"),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Of two classes: say the positive one from this probability on. Left out: the likelier one."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
@@ -32,9 +39,14 @@ def predict(
 
     Predicting spends nothing. What a model says of a person is as private as that person's row.
 
+    If the positive class is rare, it is hardly ever the likelier one, and hardly anybody is called. Then choose a
+    [bold]--threshold[/bold] (dpmac evaluate shows what some of them do); the probabilities stay as they are.
+
     [bold]Examples[/bold]
 
       dpmac predict runs/first new-patients.csv --out predictions.csv
+
+      dpmac predict runs/first new-patients.csv --threshold 0.1 --out called.csv
 
       dpmac predict runs/first new-patients.csv --id patient --out named-predictions.csv
     """
@@ -49,9 +61,10 @@ def predict(
         raise ArgumentError("--out", str(out), "give a file in a folder that is there")
     estimator = load(run)
     schema = schema_of(estimator, run)
+    check_threshold(estimator, threshold)
     table = read_table(file)  # as it is, so that what is copied is
     need_columns(file, table, [*schema.features, *(id_ or ())])
-    found = predictions(estimator, typed({name: table[name] for name in schema.features}, schema))
+    found = predictions(estimator, typed({name: table[name] for name in schema.features}, schema), schema, threshold)
     ids = _ids(file, table, id_ or [], found)
     text = csv_text(for_spreadsheets({**ids, **found}))
     if out is None:
@@ -63,8 +76,25 @@ def predict(
     typer.echo(f"{len(next(iter(found.values()))):,} predictions: {out}", err=True)
 
 
-def predictions(estimator: Any, table: Any) -> dict[str, Any]:
-    """The columns that a model has to say of a table."""
+def check_threshold(estimator: Any, threshold: float | None) -> None:
+    """Raise unless a threshold is a probability, and the model has two classes of which it can call one."""
+    from dpmac.checks import number
+    from dpmac.report.thresholds import FIX
+
+    if threshold is None:
+        return
+    number("--threshold", threshold, FIX, low=0.0, high=1.0)
+    several = getattr(estimator, "_indicator", None) is not None  # labels of which a row may have both
+    if several or not hasattr(estimator, "predict_proba") or len(estimator.classes_) != 2:
+        fix = "this model does not tell two classes apart, and no one of them is called: leave it out"
+        raise ArgumentError("--threshold", threshold, fix)
+
+
+def predictions(estimator: Any, table: Any, schema: Schema, threshold: float | None = None) -> dict[str, Any]:
+    """The columns that a model has to say of a table; with a ``threshold`` the positive class is called from it on."""
+    import numpy as np
+
+    from dpmac.cli.scores import class_names, positive_of
     from dpmac.tables.files import rows_in
     from dpmac.tables.texts import text_of
 
@@ -73,7 +103,11 @@ def predictions(estimator: Any, table: Any) -> dict[str, Any]:
     if hasattr(estimator, "predict_proba"):
         p = estimator.predict_proba(table)
         names = [text_of(label) for label in estimator.classes_]
-        found: dict[str, Any] = {"prediction": [names[place] for place in p.argmax(axis=1)]}
+        places = p.argmax(axis=1)
+        if threshold is not None:
+            positive = positive_of(schema, class_names(schema, estimator.classes_))
+            places = np.where(p[:, positive] >= threshold, positive, 1 - positive)
+        found: dict[str, Any] = {"prediction": [names[place] for place in places]}
         return found | {f"p_{name}": p[:, place] for place, name in enumerate(names)}
     if hasattr(estimator, "predict"):
         if estimator.residual_std_ is None:

@@ -14,8 +14,9 @@ from dpmac.report.attack import attack_on
 from dpmac.report.markup import Markup, document, paragraph
 from dpmac.report.on_choices import details_section, schema_section, settings_section
 from dpmac.report.on_columns import columns_section
-from dpmac.report.on_model import calibration_section, head_section, scores_section
+from dpmac.report.on_model import head_section
 from dpmac.report.on_privacy import attack_section, ledger_section, signal_section, spending_section, statement_section
+from dpmac.report.on_scores import calibration_section, scores_section
 from dpmac.report.run_contents import RunContents, contents_of
 from dpmac.report.style import STYLE
 
