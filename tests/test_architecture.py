@@ -58,6 +58,7 @@ LAYERS_OF_PACKAGES = [
     {"methods", "modules", "priors"},
     {"training"},
     {"estimators", "audit", "data"},
+    {"disclosure"},
     {"saving", "report"},
     {"cli"},
 ]

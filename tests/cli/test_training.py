@@ -55,7 +55,7 @@ def paying(monkeypatch, count, error=None):
             raise error
 
     monkeypatch.setattr(training, "_fit", fit)
-    monkeypatch.setattr(training, "_saved", lambda _, where: where)
+    monkeypatch.setattr(training, "_saved", lambda _, where, __: where)
     return seen
 
 
@@ -216,7 +216,8 @@ def test_a_model_that_cannot_be_saved_is_saved_elsewhere(error, monkeypatch, tmp
 
     asked = []
 
-    def save(estimator, folder):
+    def save(estimator, folder, **answers):
+        assert answers == {"searched": "no", "ranges_from": None}
         asked.append(folder)
         if len(asked) == 1:
             raise error
@@ -224,7 +225,7 @@ def test_a_model_that_cannot_be_saved_is_saved_elsewhere(error, monkeypatch, tmp
 
     monkeypatch.setattr(saving, "save", save)
     monkeypatch.setattr(training.tempfile, "tempdir", str(tmp_path))
-    found = training._saved(SimpleNamespace(), tmp_path / "run")
+    found = training._saved(SimpleNamespace(), tmp_path / "run", Job("", {}, "", 1.0, searched="no"))
     assert asked == [tmp_path / "run", found]
     assert (found.name, found.parent.parent) == ("run", tmp_path)
     said = "No space left on device" if isinstance(error, OSError) else "a file is in the way"

@@ -79,7 +79,8 @@ def test_a_report_is_one_page_by_itself_with_all_its_sections(folders, kind):
     sections = re.findall(r'<section id="(\w+)"', page)
     stepped = kind in ("classifier", "regressor", "network autoencoder", "seeded")
     signal = ["signal"] if stepped else []
-    assert sections == ["scores", "statement", "attack", "spending", *signal, "columns", "ledger"]
+    chosen = ["schema"] * (kind in ("classifier", "regressor", "autoencoder")) + ["settings", "details"]
+    assert sections == ["scores", "statement", "attack", "spending", *signal, "columns", *chosen, "ledger"]
     assert not re.search(r"https?:|//|url\(|@import|<script|<iframe|<object|javascript:", page.lower())
     assert re.findall(r'(?:src|href)="([^"]*)"', page) == ["data:,"]
     assert not re.search(r"\b(nan|None|inf)\b", words(page).replace("DPMAC", ""))

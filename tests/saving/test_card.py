@@ -19,7 +19,8 @@ def test_the_card_tells_of_the_statement_the_files_and_the_use(name, tmp_path):
     model, _ = made(name)
     folder = model.save(tmp_path / "run")
     text = (folder / "README.md").read_text(encoding="utf-8")
-    assert str(model.privacy_.statement()) in text
+    assert (folder / "statement.txt").read_text().strip() in text
+    assert str(model.privacy_.statement()).partition("Not covered")[0] in text
     listed = set(re.findall(r"^- `([\w.]+)`: ", text.split("## What lies here")[1], flags=re.M))
     assert listed == {path.name for path in folder.iterdir()}
     assert "dpmac.load('run')" in text
@@ -76,6 +77,7 @@ def test_what_a_user_calls_things_is_neither_markdown_nor_html(tmp_path):
         "## What it takes and gives",
         "## How to use it",
         "## How it was trained",
+        "## Its settings",
         "## What lies here",
     ]
 

@@ -22,6 +22,8 @@ from dpmac.cli import (
     reproduce,
     resume,
     schema,
+    sign,
+    statement,
     train,
     version,
 )
@@ -47,6 +49,9 @@ for command in (
     inspect.inspect,
     report.report,
     export.export,
+    sign.sign,
+    sign.verify,
+    sign.key,
     budget.budget,
     audit.audit,
     version.version,
@@ -58,6 +63,7 @@ app.command("reproduce", help=flowing(reproduce.reproduce.__doc__), context_sett
 ending.add(ledger.ledger_app, "init", accounts.init)
 app.add_typer(schema.schema_app, name="schema")
 app.add_typer(ledger.ledger_app, name="ledger")
+app.add_typer(statement.statement_app, name="statement")
 app.add_typer(data.data_app, name="data")
 
 

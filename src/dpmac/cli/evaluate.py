@@ -27,12 +27,17 @@ def evaluate(
         str | None, typer.Option(help="Of a table of pictures: the column of the labels.", metavar="COLUMN")
     ] = None,
     resize: Annotated[bool, typer.Option("--resize", help="Bring pictures to the size that the model takes.")] = False,
+    threshold: Annotated[
+        float, typer.Option(help="Of two classes: from which probability on the positive one is called.")
+    ] = 0.5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Score a model on rows that it was not trained on.
 
-    Of a classifier accuracy, log-loss, AUROC and calibration; of a regressor the root of the mean squared error, the
-    mean absolute error and R2; of an autoencoder how badly rows come back.
+    Of two classes AUROC, average precision beside the base rate, sensitivity and specificity at
+    [bold]--threshold[/bold] and at others to choose from, log-loss beside the base rate's, calibration, and accuracy
+    beside that of always saying the commonest class; of more classes those of them that make sense. Of a regressor the
+    root of the mean squared error, the mean absolute error and R2; of an autoencoder how badly rows come back.
 
     Of a classifier of pictures FILE is a folder with one folder of files for each class, or a table with
     paths and labels, as for [bold]train[/bold].
@@ -47,10 +52,14 @@ def evaluate(
 
       dpmac evaluate runs/pictures test-images --json
     """
+    from dpmac.checks import number
     from dpmac.cli.scores import keep
+    from dpmac.report.thresholds import FIX
     from dpmac.saving import load
 
-    found = _evaluation(load(run), run, file, images, target, public=public, resize=resize)
+    number("--threshold", threshold, FIX, low=0.0, high=1.0)
+    options: dict[str, Any] = {"public": public, "threshold": threshold}
+    found = _evaluation(load(run), run, file, images, target, options, resize=resize)
     if public:
         keep(run, found)
     else:
@@ -62,7 +71,14 @@ def evaluate(
 
 
 def _evaluation(
-    estimator: Any, run: Path, file: Path, images: str | None, target: str | None, *, public: bool, resize: bool
+    estimator: Any,
+    run: Path,
+    file: Path,
+    images: str | None,
+    target: str | None,
+    options: dict[str, Any],
+    *,
+    resize: bool,
 ) -> dict[str, Any]:
     from dpmac.cli.pictures import judged, takes_pictures
     from dpmac.cli.scores import evaluation_of, evaluation_of_pictures, schema_of
@@ -72,12 +88,12 @@ def _evaluation(
 
     if takes_pictures(estimator):
         p, labels = judged(estimator, file, images, target, resize=resize)
-        return evaluation_of_pictures(estimator, p, labels, file.name, public=public)
+        return evaluation_of_pictures(estimator, p, labels, file.name, **options)
     no_pictures(images=images, target=target, resize=resize or None)
     schema = schema_of(estimator, run)
     table = read_table(file, schema)
     with at_lines(file):
-        return evaluation_of(estimator, schema, table, file.name, public=public)
+        return evaluation_of(estimator, schema, table, file.name, **options)
 
 
 def _show(run: Path, found: dict[str, Any], public: bool) -> None:
@@ -91,6 +107,8 @@ def _show(run: Path, found: dict[str, Any], public: bool) -> None:
     for name, value in found["scores"].items():
         table.add_row(name.replace("_", " "), f"{value:.4f}")
     Console().print(table)
+    if found.get("thresholds"):
+        Console().print(_thresholds(found))
     if "reliability" not in found:
         return
     bins = Table(title=f"What its probabilities are worth: {found['positive']}")
@@ -101,3 +119,21 @@ def _show(run: Path, found: dict[str, Any], public: bool) -> None:
         said = f"{b['low']:.0%} to {b['high']:.0%}"
         bins.add_row(said, f"{b['rows']:,}", f"{b['predicted']:.1%}", f"{b['observed']:.1%}")
     Console().print(bins)
+
+
+def _thresholds(found: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    def rate(value: float | None) -> str:
+        if value is None:
+            return "nobody"
+        return f"{value:.1%}"
+
+    table = Table(title=f"A threshold to choose: {found['positive']}", caption="dpmac predict --threshold")
+    table.add_column("threshold")
+    for name in ("sensitivity", "specificity", "precision", "called"):
+        table.add_column(name, justify="right")
+    for one in found["thresholds"]:
+        rates = (one[name] for name in ("sensitivity", "specificity", "precision", "called"))
+        table.add_row(f"{one['threshold']:g}", *map(rate, rates))
+    return table

@@ -45,7 +45,7 @@ def _finished(found: RunFolder) -> dict[str, Any]:
 
     manifest, statement, schema, plan = found.manifest, found.statement(), found.schema(), found.plan()
     evaluation, ledger = found.evaluation() or {}, found.ledger()
-    counted = "persons"
+    counted, declared = "persons", found.declared()
     if ledger.unit == ROW:
         counted = "rows"
     n = steps = None
@@ -74,6 +74,8 @@ def _finished(found: RunFolder) -> dict[str, Any]:
         "target": target,
         "columns": columns,
         "releases": len(ledger),
+        "searched": declared.searched,
+        "ranges_from": declared.ranges_from,
         "scores": evaluation.get("scores"),
         "files": {path.name: path.stat().st_size for path in sorted(found.path.iterdir()) if path.is_file()},
     }

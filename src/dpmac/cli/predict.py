@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpmac.checks import ArgumentError
 from dpmac.cli.agreement import STRICT, strictly
 from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, as_written
+
+if TYPE_CHECKING:
+    from dpmac.tables import Schema
 
 
 def predict(
@@ -32,6 +35,10 @@ def predict(
     decimal: Decimal = None,
     thousands: Thousands = None,
     censored: Censored = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Of two classes: say the positive one from this probability on. Left out: the likelier one."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
     """Write what a model says of each row, in the order of the file, as CSV.
@@ -49,9 +56,14 @@ def predict(
     A warning says where nearly all cells of a column are clipped, "other" or missing; [bold]--strict[/bold] stops.
     Predicting spends nothing. What a model says of a person is as private as that person's row.
 
+    If the positive class is rare, it is hardly ever the likelier one, and hardly anybody is called. Then choose a
+    [bold]--threshold[/bold] (dpmac evaluate shows what some of them do); the probabilities stay as they are.
+
     [bold]Examples[/bold]
 
       dpmac predict runs/first new-patients.csv --out predictions.csv
+
+      dpmac predict runs/first new-patients.csv --threshold 0.1 --out called.csv
 
       dpmac predict runs/first new-patients.csv --id patient --out named-predictions.csv
 
@@ -67,8 +79,9 @@ def predict(
         raise ArgumentError("--out", str(out), "give a file in a folder that is there")
     estimator = load(run)
     cells = {"na": na, "decimal": decimal, "thousands": thousands, "censored": censored}
+    check_threshold(estimator, threshold)
     with strictly(strict):
-        found = _columns(estimator, run, file, id_ or [], cells, images=images, resize=resize)
+        found = _columns(estimator, run, file, id_ or [], cells, images=images, resize=resize, threshold=threshold)
     text = csv_text(for_spreadsheets(found))
     if out is None:
         sys.stdout.write(text)
@@ -80,7 +93,15 @@ def predict(
 
 
 def _columns(
-    estimator: Any, run: Path, file: Path, ids: list[str], cells: dict[str, Any], *, images: str | None, resize: bool
+    estimator: Any,
+    run: Path,
+    file: Path,
+    ids: list[str],
+    cells: dict[str, Any],
+    *,
+    images: str | None,
+    resize: bool,
+    threshold: float | None,
 ) -> dict[str, Any]:
     """All columns that are to be written. ``cells`` says how those of a table are written."""
     from dpmac.cli.pictures import predicted, takes_pictures
@@ -91,25 +112,41 @@ def _columns(
 
     if takes_pictures(estimator):
         names, p, table = predicted(estimator, file, images, ids, resize=resize)
-        found = {"file": names, **_of_classes(estimator, p)}
+        found = {"file": names, **_of_classes(estimator.classes_, p, 1, threshold)}
         return {**_ids(file, table, ids, found), **found}
     no_pictures(images=images, resize=resize or None)
     schema = schema_of(estimator, run)
     table = read_table(file)  # as it is, so that what is copied is
     need_columns(file, table, [*schema.features, *ids])
     with at_lines(file):
-        found = predictions(estimator, typed(as_written(schema, table, **cells), schema))
+        found = predictions(estimator, typed(as_written(schema, table, **cells), schema), schema, threshold)
     return {**_ids(file, table, ids, found), **found}
 
 
-def predictions(estimator: Any, table: Any) -> dict[str, Any]:
-    """The columns that a model has to say of a table."""
+def check_threshold(estimator: Any, threshold: float | None) -> None:
+    """Raise unless a threshold is a probability, and the model has two classes of which it can call one."""
+    from dpmac.checks import number
+    from dpmac.report.thresholds import FIX
+
+    if threshold is None:
+        return
+    number("--threshold", threshold, FIX, low=0.0, high=1.0)
+    several = getattr(estimator, "_indicator", None) is not None  # labels of which a row may have both
+    if several or not hasattr(estimator, "predict_proba") or len(estimator.classes_) != 2:
+        fix = "this model does not tell two classes apart, and no one of them is called: leave it out"
+        raise ArgumentError("--threshold", threshold, fix)
+
+
+def predictions(estimator: Any, table: Any, schema: Schema, threshold: float | None = None) -> dict[str, Any]:
+    """The columns that a model has to say of a table; with a ``threshold`` the positive class is called from it on."""
+    from dpmac.cli.scores import class_names, positive_of
     from dpmac.tables.files import rows_in
 
     if not rows_in(table):
         raise ArgumentError("file", "0 rows", "it has no rows to predict")
     if hasattr(estimator, "predict_proba"):
-        return _of_classes(estimator, estimator.predict_proba(table))
+        positive = positive_of(schema, class_names(schema, estimator.classes_))
+        return _of_classes(estimator.classes_, estimator.predict_proba(table), positive, threshold)
     if hasattr(estimator, "predict"):
         if estimator.residual_std_ is None:
             return {"prediction": estimator.predict(table)}
@@ -120,12 +157,17 @@ def predictions(estimator: Any, table: Any) -> dict[str, Any]:
     return columns | {"reconstruction_error": estimator.reconstruction_error(table)}
 
 
-def _of_classes(estimator: Any, p: Any) -> dict[str, Any]:
-    """The likeliest class and the probability of each."""
+def _of_classes(classes: Any, p: Any, positive: int, threshold: float | None) -> dict[str, Any]:
+    """The likeliest class, or of two the ``positive`` one from a ``threshold`` on; and the probability of each."""
+    import numpy as np
+
     from dpmac.tables.texts import text_of
 
-    names = [text_of(label) for label in estimator.classes_]
-    found: dict[str, Any] = {"prediction": [names[place] for place in p.argmax(axis=1)]}
+    names = [text_of(label) for label in classes]
+    places = p.argmax(axis=1)
+    if threshold is not None:
+        places = np.where(p[:, positive] >= threshold, positive, 1 - positive)
+    found: dict[str, Any] = {"prediction": [names[place] for place in places]}
     return found | {f"p_{name}": p[:, place] for place, name in enumerate(names)}
 
 

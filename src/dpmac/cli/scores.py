@@ -7,7 +7,7 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,11 @@ from dpmac.tables.files import need_columns, rows_in
 from dpmac.tables.frames import cells
 from dpmac.tables.texts import text_of
 
+if TYPE_CHECKING:
+    from dpmac.report.thresholds import AtThreshold
+
 KEPT = "evaluation.json"
+HALF = 0.5
 Array = np.ndarray[Any, Any]
 
 
@@ -49,12 +53,17 @@ def check_scored(schema: Schema, table: Any, file: str) -> None:
         _numbers(schema, table)
 
 
-def evaluation_of(estimator: Any, schema: Schema, table: Any, file: str, *, public: bool) -> dict[str, Any]:
-    """Scores on the rows of a table, those that are finite; ``public`` is whether the user calls the rows so."""
+def evaluation_of(
+    estimator: Any, schema: Schema, table: Any, file: str, *, public: bool, threshold: float = HALF
+) -> dict[str, Any]:
+    """Scores on the rows of a table, those that are finite; ``public`` is whether the user calls the rows so.
+
+    ``threshold`` is the probability from which on the positive one of two classes is called.
+    """
     check_scored(schema, table, file)
     found: dict[str, Any] = {"rows": rows_in(table), "public": public, "file": file}
     if schema.task == "classification":
-        found |= _classified(estimator, schema, table)
+        found |= _classified(estimator, schema, table, threshold)
     elif schema.task == "regression":
         found["scores"] = _regressed(estimator, schema, table)
     else:
@@ -62,11 +71,14 @@ def evaluation_of(estimator: Any, schema: Schema, table: Any, file: str, *, publ
     return found | {"scores": {name: score for name, score in found["scores"].items() if math.isfinite(score)}}
 
 
-def evaluation_of_pictures(estimator: Any, p: Array, labels: Any, file: str, *, public: bool) -> dict[str, Any]:
-    """Scores of a classifier of pictures: its probabilities ``p`` against ``labels``, which are texts."""
+def evaluation_of_pictures(
+    estimator: Any, p: Array, labels: Any, file: str, *, public: bool, threshold: float = HALF
+) -> dict[str, Any]:
+    """Scores of a classifier of pictures: its probabilities ``p`` against ``labels``, which are texts. Of two classes
+    the second is the positive."""
     names = [text_of(label) for label in estimator.classes_]
     codes = np.array([names.index(label) for label in labels])
-    found = {"rows": len(codes), "public": public, "file": file, **_scored(p, codes, names, names[-1])}
+    found = {"rows": len(codes), "public": public, "file": file, **_scored(p, codes, names, 1, threshold)}
     return found | {"scores": {name: score for name, score in found["scores"].items() if math.isfinite(score)}}
 
 
@@ -77,43 +89,79 @@ def keep(folder: Path, evaluation: dict[str, Any]) -> Path:
     return folder / KEPT
 
 
-def _classified(estimator: Any, schema: Schema, table: Any) -> dict[str, Any]:
-    names = _names(schema, estimator.classes_)
+def _classified(estimator: Any, schema: Schema, table: Any, threshold: float) -> dict[str, Any]:
+    names = class_names(schema, estimator.classes_)
     codes = _codes(str(schema.target), names, _labels(schema, table))
-    positive = names[-1]
-    if schema.positive is not None:
-        positive = schema.positive
-    return _scored(estimator.predict_proba(table), codes, names, positive)
+    return _scored(estimator.predict_proba(table), codes, names, positive_of(schema, names), threshold)
 
 
-def _scored(p: Array, codes: Array, names: list[str], positive: str) -> dict[str, Any]:
-    """Scores of probabilities; ``positive`` is which of two classes they are read for."""
-    from sklearn.metrics import roc_auc_score
-
+def _scored(p: Array, codes: Array, names: list[str], place: int, threshold: float) -> dict[str, Any]:
+    """Scores of probabilities. Of two classes the one at ``place`` is the positive, and accuracy comes last: if it is
+    rare, whoever never calls anybody is nearly always right."""
     from dpmac.report.reliability import reliability
 
     if not np.isfinite(p).all():
         raise ValueError("the model's probabilities are not finite")
-    sure = p[np.arange(len(codes)), codes].clip(1e-15, 1)
     right = p.argmax(axis=1) == codes
-    scores = {"accuracy": float(right.mean()), "log_loss": float(-np.log(sure).mean())}
+    counts = np.bincount(codes, minlength=len(names)) / len(codes)
+    losses = {
+        "log_loss": float(-np.log(p[np.arange(len(codes)), codes].clip(1e-15, 1)).mean()),
+        "log_loss_of_base_rate": float(-(counts[counts > 0] * np.log(counts[counts > 0])).sum()),
+    }
+    plain = {"accuracy": float(right.mean()), "accuracy_of_commonest_class": float(counts.max())}
+    found: dict[str, Any] = {"positive": "the likeliest class"}
     if len(names) == 2:
-        place = names.index(positive)
         happened, said = codes == place, p[:, place]
+        scores, more = _of_positive(happened, said, threshold)
+        found = {"positive": names[place], **more}
+        scores |= losses
     else:
-        positive, happened, said = "the likeliest class", right, p.max(axis=1)
-    if len(set(codes.tolist())) == len(names):  # a curve needs rows of every class
-        if len(names) == 2:
-            area = roc_auc_score(happened, said)
-        else:
-            area = roc_auc_score(codes, p, multi_class="ovr", labels=range(len(names)))
-        scores["auroc"] = float(area)
+        happened, said = right, p.max(axis=1)
+        scores = {**_area_of_all(codes, p, len(names)), **losses}
     seen = reliability(happened, said.clip(0, 1))
-    scores["calibration_error"] = seen.error
-    return {"scores": scores, "positive": positive, "reliability": [asdict(b) for b in seen.bins]}
+    scores |= {"calibration_error": seen.error, **plain}
+    return {"scores": scores, **found, "reliability": [asdict(b) for b in seen.bins]}
 
 
-def _names(schema: Schema, classes: Array) -> list[str]:
+def positive_of(schema: Schema, names: list[str]) -> int:
+    """The place of the positive one of two classes: the schema's, or the second."""
+    if schema.positive is None:
+        return 1
+    return names.index(schema.positive)
+
+
+def _of_positive(happened: Array, said: Array, threshold: float) -> tuple[dict[str, float], dict[str, Any]]:
+    """Scores of a positive class that may be rare, and thresholds to choose from."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    from dpmac.report.thresholds import at_threshold, thresholds_to_choose
+
+    scores: dict[str, float] = {}
+    if happened.any() and not happened.all():  # a curve needs rows of both classes
+        scores["auroc"] = float(roc_auc_score(happened, said))
+        scores["average_precision"] = float(average_precision_score(happened, said))
+    at = at_threshold(happened, said, threshold)
+    scores["base_rate"] = float(happened.mean())
+    scores |= {name: value for name, value in _rates(at).items() if value is not None}
+    return scores, {"threshold": threshold, "thresholds": [asdict(t) for t in thresholds_to_choose(happened, said)]}
+
+
+def _rates(at: AtThreshold) -> dict[str, float | None]:
+    return {
+        f"sensitivity_at_{at.threshold:g}": at.sensitivity,
+        f"specificity_at_{at.threshold:g}": at.specificity,
+    }
+
+
+def _area_of_all(codes: Array, p: Array, classes: int) -> dict[str, float]:
+    from sklearn.metrics import roc_auc_score
+
+    if len(set(codes.tolist())) < classes:
+        return {}
+    return {"auroc": float(roc_auc_score(codes, p, multi_class="ovr", labels=range(classes)))}
+
+
+def class_names(schema: Schema, classes: Array) -> list[str]:
     """The classes as the schema writes them, whatever type the training's labels had: True may be its "1"."""
     column = Category(_classes(schema))
     places = column.coded(str(schema.target), classes)

@@ -56,6 +56,18 @@ def train(
     public_test: Annotated[
         Path | None, typer.Option(help="Rows that are public, to score the model on; kept beside it.", metavar="FILE")
     ] = None,
+    searched: Annotated[
+        str | None,
+        typer.Option(
+            help="Were hyper-parameters searched? no; public: on public or other people's rows; ledger: on these, "
+            "every trial in this ledger; private: on these, and not in it. Statement and report say the answer.",
+            metavar="ANSWER",
+        ),
+    ] = None,
+    ranges_from: Annotated[
+        str | None,
+        typer.Option(help="Where the schema's ranges and values come from, such as a code book.", metavar="TEXT"),
+    ] = None,
     epochs: Annotated[float | None, typer.Option(help="Expected passes over the rows. Left out: the default.")] = None,
     batch_size: Annotated[float | None, typer.Option(help="Expected size of a batch. Left out: the default.")] = None,
     hidden: Annotated[
@@ -120,7 +132,7 @@ def train(
 
     [bold]Examples[/bold]
 
-      dpmac train patients.csv --schema patients.schema.json --target death --epsilon 2 --out runs/first --ledger hospital.ledger
+      dpmac train patients.csv --schema patients.schema.json --target death --epsilon 2 --out runs/first --ledger hospital.ledger --searched no
 
       dpmac train patients.csv --schema patients.schema.json --target weight --epsilon 1 --out runs/weight --ledger hospital.ledger --total-epsilon 5 --purpose "a dose for every weight"
 
@@ -179,6 +191,8 @@ def train(
                 max_rows=max_rows,
                 memory=memory,
                 scratch=absolute(scratch_folder(scratch)) or scratch,
+                searched=searched,
+                ranges_from=ranges_from,
             )
             job = replace(job, written=job.written_now())  # before it is read: a change meanwhile is then noticed, too
             table = job.opened(quiet=quiet or as_json or not world.leads)
@@ -259,11 +273,13 @@ def public_rows(job: Job, private: Any = None) -> Any:
 def check_kept(job: Job) -> None:
     """Raise unless all that a finished run keeps of what was asked can be written: tried, and thrown away."""
     from dpmac.cli.places import LONGEST, check_text
+    from dpmac.disclosure import Declared
     from dpmac.privacy import Ledger
     from dpmac.saving.arguments import arguments_of
 
     for option, text in (("--name", job.name), ("--purpose", job.purpose), ("--data-set", job.data_set)):
         check_text(option, text, LONGEST)
+    Declared(job.searched, job.ranges_from)
     json.dumps([arguments_of(job.estimator(Ledger(), None)), job.schema], allow_nan=False)
 
 

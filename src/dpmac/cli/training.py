@@ -70,7 +70,7 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
         with _interrupts_between_steps(watch.may_stop), ledger.noting(purpose=job.purpose, model=job.name):
             with shown(None if quiet else watch), work_shown(show=not quiet), _lines(job, world):
                 _fit(estimator, rows_of(world, table, job), public, job)
-            where = _saved(estimator, folder)
+            where = _saved(estimator, folder, job)
             evaluation = _evaluated(estimator, where, public, job)
             if where == folder:
                 tidy(folder)
@@ -105,17 +105,18 @@ def _lines(job: Job, world: World) -> AbstractContextManager[None]:
     return at_lines(job.file)
 
 
-def _saved(estimator: Any, folder: Path) -> Path:
+def _saved(estimator: Any, folder: Path, job: Job) -> Path:
     """Where the model was written: the folder that was asked for, or another one if that fails; it is paid for."""
     from dpmac.saving import save
 
+    said: dict[str, Any] = {"searched": job.searched, "ranges_from": job.ranges_from}
     try:
-        return save(estimator, folder)
+        return save(estimator, folder, **said)
     except (OSError, ValueError) as error:  # a full disk; somebody's files in the folder
         beside = Path(tempfile.mkdtemp(prefix="dpmac-")) / folder.name
-        said = getattr(error, "strerror", None) or error
-        sys.stderr.write(f"dpmac: {folder}: {said}; the model is written to {beside} instead\n")
-        return save(estimator, beside)
+        why = getattr(error, "strerror", None) or error
+        sys.stderr.write(f"dpmac: {folder}: {why}; the model is written to {beside} instead\n")
+        return save(estimator, beside, **said)
 
 
 def _evaluated(estimator: Any, folder: Path, public: Any, job: Job) -> dict[str, Any] | None:

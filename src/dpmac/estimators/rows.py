@@ -48,11 +48,18 @@ class OnRows(Budgeted):
     _made = 8  # bytes for each input of a row in memory, at the most, while a fit makes them
     _labels_may_be_several = False  # whether y may be a matrix, (n, labels)
 
-    def save(self, folder: str | Path, *, extra: Mapping[str, Any] | None = None) -> Path:
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        extra: Mapping[str, Any] | None = None,
+        searched: str | None = None,
+        ranges_from: str | None = None,
+    ) -> Path:
         """Write the fitted model to a new folder; ``dpmac.load`` gives it back. See :func:`dpmac.saving.save`."""
         import dpmac  # the package itself: dpmac.saving imports this package
 
-        return dpmac.save(self, folder, extra=extra)
+        return dpmac.save(self, folder, extra=extra, searched=searched, ranges_from=ranges_from)
 
     def _encoder(self, bins: int | None = None) -> TableEncoder | None:
         """The table's encoder, with ``bins`` pieces of a numeric code; codes do not depend on them, inputs do."""

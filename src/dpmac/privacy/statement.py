@@ -20,8 +20,8 @@ SEEDED_LINE = (
 
 LARGE = 1e-3
 LARGE_DELTA = (
-    "So large a delta says little: with that chance nothing is promised, and whole rows may come out. It should be far "
-    "below 1 over the number of rows."
+    "So large a delta says little: with that chance nothing is promised, and whole records may come out. It should be "
+    "far below 1 over the number of rows."
 )
 
 NOT_COVERED = (
@@ -150,7 +150,8 @@ def noun(unit: str) -> str:
 
 def never_covered(unit: str) -> list[str]:
     """What no guarantee for this unit covers."""
-    return [line.replace("number of rows", f"number of {noun(unit)}s") for line in NOT_COVERED]
+    said = [line.replace("number of rows", f"number of {noun(unit)}s") for line in NOT_COVERED]
+    return said if unit == ROW else [line.replace(" rows", " persons' rows") for line in said]
 
 
 def unit_in_words(unit: str) -> str:

@@ -1,24 +1,16 @@
-"""The report's sections on the model: what it is, what it scores, and its calibration."""
+"""The head of the report: what the model is, and the figures that are seen first."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
-from dpmac.privacy.statement import not_less, noun, round_up
+from dpmac.privacy.statement import not_less, round_up
 from dpmac.report.attack import Attack
-from dpmac.report.charts import Axis, Line, line_chart, spread
-from dpmac.report.markup import Markup, facts, figure, group, paragraph, section, table, text
+from dpmac.report.markup import Markup, facts, paragraph, text
 from dpmac.report.on_privacy import bound_above
-from dpmac.report.reliability import Bin, Reliability
+from dpmac.report.on_scores import beside, figure_of, scores_in
 from dpmac.report.run_contents import RunContents
-
-NO_SCORES = Markup(
-    "There are no scores here. A score on the rows that the model was trained on, or on other private rows, is "
-    "a release of its own and is not covered by the guarantee. "
-    "<code>dpmac evaluate RUN FILE --public</code> keeps scores on rows that are public, and they will stand here."
-)
 
 
 def head_section(run: RunContents, attack: Attack | None) -> Markup:
@@ -30,13 +22,21 @@ def head_section(run: RunContents, attack: Attack | None) -> Markup:
         epsilon, words = "none", "NOT PRIVATE: a release without noise"
     if statement.noisy and run.ledger.seeded:
         words += "; seeded, for research only"
-    shown = [("epsilon", epsilon, words), ("releases", f"{len(run.ledger):,}", "all in one ledger")]
+    shown = [("epsilon", epsilon, f"for one {run.one}, {words}; all that the ledger holds")]
+    own = run.spent.own
+    if own is not None and math.isfinite(own):
+        shown.append(("this model alone", round_up(own, 3), f"of a budget of {run.spent.budget:g}, for one {run.one}"))
+    shown.append(("releases", f"{len(run.ledger):,}", "all in one ledger"))
     if attack is not None:
         sure = bound_above(attack.posterior(0.5, run.delta)[1])
-        shown.append(("from 50 % sure to", sure, "at most, that one row is in the table"))
+        shown.append(("from 50 % sure to", sure, f"at most, that one {run.one} is in the table"))
     if run.plan is not None:
-        shown.append((f"{noun(run.ledger.unit)}s", f"{run.plan.n:,}", "their number is public"))
-    shown += [(name.replace("_", " "), _figure(value), "on public rows") for name, value in _first_scores(run)]
+        shown.append((f"{run.one}s", f"{run.plan.n:,}", "their number is public"))
+    for name, value, other in _first_scores(run):
+        words = "on public rows"
+        if other:
+            words += f"; {other}"
+        shown.append((name.replace("_", " "), figure_of(value), words))
     made = "Trained"
     if run.created:
         made += f" {run.created[:10]}"
@@ -90,107 +90,9 @@ def _what(run: RunContents) -> str:
     return " ".join(words)
 
 
-# --- scores -----------------------------------------------------------------------------------------------------------
-
-
-def scores_section(run: RunContents) -> Markup:
-    """Scores on public or paid-for rows, or why there are none."""
-    found = run.scores
-    title = "What it scores"
-    if found is None:
-        return section("scores", title, paragraph(NO_SCORES), *_progress(run))
-    where = ""
-    if found.get("file"):
-        where = f" of {found['file']}"
-    said = "that were paid for in the ledger"
-    if found.get("public") is True:
-        said = "that the user called public"
-    rows_ = found.get("rows")
-    count = "rows"
-    if isinstance(rows_, int):
-        count = f"{rows_:,} rows"
-    rows = [(name.replace("_", " "), _figure(value)) for name, value in _scores(found).items()]
-    words = paragraph(f"Measured on {count}{where} {said}. The guarantee is about the training rows, not about these.")
-    return section("scores", title, words, table(("score", "value"), rows, numeric=(1,)), *_progress(run))
-
-
-def _progress(run: RunContents) -> list[Markup]:
-    """Metrics that the history has, which are of rows the user handed over as public."""
-    names = sorted({name for record in run.history for name in record.metrics})
-    made = []
-    for name in names[:3]:
-        points = [(record.epoch, float(record.metrics[name])) for record in run.history if name in record.metrics]
-        values = [value for _, value in points if math.isfinite(value)]
-        if len(values) < 2:
-            continue
-        y = Axis(name.replace("_", " "), *spread(values, 1e-3))
-        chart = line_chart(name, [Line(name, points)], Axis("expected passes over the rows", 0.0, points[-1][0]), y)
-        made.append(figure(chart, "On public rows, while the model was trained."))
-    return made
-
-
-def calibration_section(run: RunContents) -> Markup | None:
-    """Predicted against observed; None without an evaluation that has it."""
-    bins = _bins(run.scores or {})
-    if not bins:
-        return None
-    found = Reliability(tuple(bins))
-    unit = (0.0, 1.0)
-    positive = (run.scores or {}).get("positive")
-    of = ""
-    if positive:
-        of = f": {positive}"
-    line = Line("observed", [(b.predicted, b.observed) for b in bins], dots=True)
-    chart = line_chart(
-        "Predicted against observed probabilities",
-        [line, Line("as predicted", [(0.0, 0.0), (1.0, 1.0)], colour=0, dashed=True)],
-        Axis(f"predicted probability{of}", *unit, percent=True),
-        Axis("part that came about", *unit, percent=True),
-    )
-    head = ("predicted", "came about", "rows", "chance, 2 dev.")
-    rows = [(_tenths(b.predicted), _tenths(b.observed), f"{b.rows:,}", f"± {_tenths(2 * b.chance)}") for b in bins]
-    words = paragraph(
-        f"The mean difference is {_tenths(found.error)}; probabilities that are right would show "
-        f"{_tenths(found.error_by_chance)} by chance, as rows are few."
-    )
-    both = group("pair", figure(chart, "Points on the dashed line are probabilities that mean what they say."),
-                 group("", words, table(head, rows, numeric=(0, 1, 2, 3))))  # fmt: skip
-    return section("calibration", "What its probabilities are worth", both)
-
-
-def _tenths(part: float) -> str:
-    return f"{100 * part:.1f} %"
-
-
-def _bins(found: Mapping[str, Any]) -> list[Bin]:
-    """The bins of an evaluation. The file has no digest that speaks for it, so it is read with care."""
-    numbers = ("low", "high", "predicted", "observed")
-    try:
-        made = [
-            Bin(rows=int(one["rows"]), **{key: float(one[key]) for key in numbers})
-            for one in found.get("reliability") or ()
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"evaluation.json: its reliability is not a list of bins ({error})") from error
-    if any(not 0 <= b.predicted <= 1 or not 0 <= b.observed <= 1 for b in made):
-        raise ValueError("evaluation.json: its reliability has a probability outside 0 to 1")
-    return [one for one in made if one.rows > 0]
-
-
-def _scores(found: Mapping[str, Any]) -> dict[str, Any]:
-    scores = found.get("scores")
-    if isinstance(scores, Mapping):
-        return dict(scores)
-    return {}
-
-
-def _first_scores(run: RunContents) -> list[tuple[str, Any]]:
-    if run.scores is not None:
-        return list(_scores(run.scores).items())[:2]
-    return []
-
-
-def _figure(value: Any) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:.4g}"
-    return str(value)
+def _first_scores(run: RunContents) -> list[tuple[str, Any, str]]:
+    """Two scores of what was measured, and what they are to be seen beside."""
+    if run.scores is None:
+        return []
+    found = scores_in(run.scores)
+    return [(name, value, beside(name, found)) for name, value in list(found.items())[:2]]

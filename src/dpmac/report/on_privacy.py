@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from dpmac.privacy.statement import SEEDED_LINE, never_covered, not_less, noun, round_up, unit_in_words
+from dpmac.privacy.statement import SEEDED_LINE, not_less, noun, round_up, unit_in_words
 from dpmac.report.attack import Attack
 from dpmac.report.charts import Axis, Line, line_chart, percent, short, spread
 from dpmac.report.markup import Markup, bullets, figure, group, paragraph, section, table, text
@@ -29,7 +29,7 @@ def statement_section(run: RunContents) -> Markup:
     mechanisms = run.statement.described()
     if mechanisms:
         parts += [paragraph("Mechanisms, all composed in the figure above:"), bullets(mechanisms)]
-    missing = [str(note) for note in run.said.get("not_covered", never_covered(run.ledger.unit))]
+    missing = run.statement.not_covered()
     parts += [Markup("<h3>Not covered by the guarantee</h3>"), bullets(missing)]
     return section("statement", "What is guaranteed", *parts)
 
@@ -47,7 +47,7 @@ def spending_section(run: RunContents) -> Markup:
         )
     x = Axis("releases so far", 0.0, finite[-1][0])
     chart = line_chart(
-        "Epsilon over the releases of the ledger",
+        f"Epsilon of one {run.one} over the releases of the ledger",
         [Line("epsilon", finite, dots=True, area=True)],
         x,
         Axis(f"epsilon at delta = {not_less(run.delta)}", 0.0, 1.08 * finite[-1][1] or 1.0),
@@ -58,9 +58,11 @@ def spending_section(run: RunContents) -> Markup:
         before = sum(m.count for m in run.plan.before)
     words = [
         paragraph(
-            f"{finite[-1][0]:,.0f} release{'s' if finite[-1][0] > 1 else ''} from the same rows, "
-            f"each of them noisy, together cost epsilon = {round_up(finite[-1][1])} at delta = {not_less(run.delta)}."
-        )
+            f"{finite[-1][0]:,.0f} release{'s' if finite[-1][0] > 1 else ''} from the same {run.whose_rows}, each of "
+            f"them noisy, together cost epsilon = {round_up(finite[-1][1])} at delta = {not_less(run.delta)}, for one "
+            f"{run.one}."
+        ),
+        table(("", "epsilon", "releases"), run.spent.rows(), numeric=(1, 2)),
     ]
     if before:
         earlier = round_up(run.ledger_before(before))
@@ -82,7 +84,7 @@ def attack_section(run: RunContents, found: Attack | None) -> Markup:
         return section(
             "attack",
             title,
-            paragraph("There is no bound: with a release that has no noise, a row may be read off whole."),
+            paragraph(f"There is no bound: with a release that has no noise, a {run.one} may be read off whole."),
         )
     one = noun(run.ledger.unit)
     said = paragraph(
@@ -90,8 +92,8 @@ def attack_section(run: RunContents, found: Attack | None) -> Markup:
         f"everything else that was released, and wants to know whether one {one} is there. The unit of privacy is "
         f"{unit_in_words(run.ledger.unit)}. Whatever "
         "such a person computes, now or later, stays below these bounds, as long as nothing else is released "
-        "from the same rows. They follow from the ledger alone, not from an attack that was tried; real attackers know "
-        "less and gain less."
+        f"from the same {run.whose_rows}. They follow from the ledger alone, not from an attack that was "
+        "tried; real attackers know less and gain less."
     )
     seeded = []
     if run.ledger.seeded:
@@ -134,9 +136,9 @@ def _odds(found: Attack, delta: float, one: str) -> list[Markup]:
         low, high = found.posterior(prior, delta)
         rows.append((percent(prior), bound_above(high), bound_below(low)))
     first, second = rows[0], rows[-1]
-    who = "rows are"
+    who = "you are, with any of your rows,"
     if one == "row":
-        who = "row is"
+        who = "your row is"
     if t < 7:
         factor = round_up(math.exp(t), 1)
     else:
@@ -144,7 +146,7 @@ def _odds(found: Attack, delta: float, one: str) -> list[Markup]:
     return [
         Markup("<h3>Becoming sure</h3>"),
         paragraph(
-            f"Someone who thought it {first[0]} likely that your {who} in the table can become at most {first[1]} "
+            f"Someone who thought it {first[0]} likely that {who} in the table can become at most {first[1]} "
             f"sure of it; someone who thought it {second[0]} likely, at most {second[1]}. "
             f"Odds change by a factor of at most {factor}, except with a chance of {not_less(delta)}."
         ),
@@ -190,7 +192,7 @@ def signal_section(run: RunContents) -> Markup | None:
     if not layers or not any(layers[0].noise):
         return None
     words = paragraph(
-        "Each training step releases a slope for every layer: the sum over a sample of rows, and noise. Here is "
+        f"Each training step releases a slope for every layer: the sum over a sample of {run.one}s, and noise. Here is "
         "the norm of what was released beside that of the noise alone. Where the two meet, a single step is nearly "
         "all noise, and the model learns from the average over many. All of these numbers are public."
     )
@@ -201,7 +203,7 @@ def signal_section(run: RunContents) -> Markup | None:
         "Signal and noise, layer by layer",
         words,
         table(head, rows, numeric=(1, 2, 3, 4)),
-        group("cards", *(group("card", _layer_chart(layer)) for layer in layers)),
+        group("cards", *(group("card", _layer_chart(layer, run.one)) for layer in layers)),
     )
 
 
@@ -214,8 +216,8 @@ def _strength(layer: LayerSignal) -> tuple[str, str, str]:
     return short(noise), short(released), signal
 
 
-def _layer_chart(layer: LayerSignal) -> Markup:
-    x = Axis("expected passes over the rows", 0.0, max(layer.epochs))
+def _layer_chart(layer: LayerSignal, one: str) -> Markup:
+    x = Axis(f"expected passes over the {one}s", 0.0, max(layer.epochs))
     y = Axis("norm", 0.0, spread([0.0, *layer.released, *layer.noise])[1])
     lines = [
         Line("released", list(zip(layer.epochs, layer.released, strict=True)), thin=True),

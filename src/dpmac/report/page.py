@@ -13,9 +13,11 @@ from dpmac.files import whole_file
 from dpmac.report.attack import attack_on
 from dpmac.report.drawings import pictures_section, takes_pictures
 from dpmac.report.markup import Markup, document, paragraph
+from dpmac.report.on_choices import details_section, schema_section, settings_section
 from dpmac.report.on_columns import columns_section
-from dpmac.report.on_model import calibration_section, head_section, scores_section
+from dpmac.report.on_model import head_section
 from dpmac.report.on_privacy import attack_section, ledger_section, signal_section, spending_section, statement_section
+from dpmac.report.on_scores import calibration_section, scores_section
 from dpmac.report.run_contents import RunContents, contents_of
 from dpmac.report.style import STYLE
 
@@ -59,6 +61,9 @@ def page_of(run: RunContents) -> str:
         signal_section(run),
         calibration_section(run),
         of_inputs(run),
+        schema_section(run),
+        settings_section(run),
+        details_section(run),
         ledger_section(run),
     ]
     made = paragraph("Made by dpmac from the run folder alone. This page fetches nothing and runs no script.")

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpmac.disclosure import NOBODY_SAID, Declared, Detail, Spent, declared_notes, details_of, spent_by
+from dpmac.disclosure.answers import read_answers
 from dpmac.privacy import Ledger, Plan, Statement
-from dpmac.privacy.statement import never_covered
+from dpmac.privacy.sampling import ROW
+from dpmac.privacy.statement import never_covered, noun
 from dpmac.tables import Schema
 from dpmac.training.run import Record
 
@@ -36,6 +39,7 @@ class RunContents:
     history: Sequence[Record] = field(default_factory=list)
     schema: Schema | None = None
     evaluation: Mapping[str, Any] | None = None
+    declared: Declared = field(default_factory=Declared)
 
     @property
     def kind(self) -> str:
@@ -53,9 +57,37 @@ class RunContents:
     @property
     def statement(self) -> Statement:
         """Composed from the ledger again; only the notes are taken from the folder's statement."""
-        always = never_covered(self.ledger.unit)
-        notes = tuple(str(note) for note in self.said.get("not_covered", ()) if note not in always)
-        return self.ledger.statement(self.delta, notes)
+        always = {*never_covered(self.ledger.unit), *never_covered(ROW), NOBODY_SAID}
+        given = getattr(self.estimator, "feature_range", None)
+        asked = declared_notes(self.declared, self.schema, self.ledger, given)
+        kept = [str(note) for note in self.said.get("not_covered", ()) if note not in always]
+        return self.ledger.statement(self.delta, tuple(dict.fromkeys((*asked, *kept))))
+
+    @property
+    def spent(self) -> Spent:
+        """What this model cost, beside the ledger's sum and the total."""
+        return spent_by(self.estimator, self.ledger, self.delta, self.plan)
+
+    @property
+    def details(self) -> list[Detail]:
+        """What an auditor asks beside epsilon; of the code, what made the folder."""
+        digest = None
+        code = self.said.get("code")
+        if isinstance(code, Mapping) and isinstance(code.get("sha256"), str):
+            digest = code["sha256"]
+        return details_of(self.estimator, self.ledger, self.plan, self.spent, self.version, digest)
+
+    @property
+    def one(self) -> str:
+        """The unit of privacy in a word: "row" or "person"."""
+        return noun(self.ledger.unit)
+
+    @property
+    def whose_rows(self) -> str:
+        """What was trained on, in words that fit the unit."""
+        if self.ledger.unit == ROW:
+            return "rows"
+        return "persons' rows"
 
     def ledger_before(self, count: int) -> float:
         """The epsilon of the ledger's first ``count`` releases."""
@@ -84,4 +116,5 @@ def contents_of(folder: Any) -> RunContents:
         history=folder.history(),
         schema=folder.schema(),
         evaluation=folder.evaluation(),
+        declared=read_answers(folder.path).declared.over(folder.declared()),
     )

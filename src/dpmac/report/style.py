@@ -108,8 +108,7 @@ footer {{ margin-top: 3rem; color: var(--soft); font-size: .85rem; }}
   main {{ max-width: none; padding: 0 1px; }}
   section {{ margin-top: 1.2rem; padding-top: 1rem; }}
   h2, h3, section > p:first-of-type {{ break-after: avoid; }}
-  figure, .card, .facts div, tr, .alarm p:last-child {{ margin: 0; }}
-.alarm {{ break-inside: avoid; }}
+  figure, .card, .facts div, tr, .alarm {{ break-inside: avoid; }}
   .pair {{ grid-template-columns: 1fr 1fr; }}
   .cards {{ display: block; columns: 2; column-gap: 1rem; }}
   .cards .card {{ display: inline-block; width: 100%; margin: 0 0 1rem; }}  /* which no page break cuts */

@@ -6,9 +6,11 @@ It says what the estimator, the plan and the ledger say, and nothing that was re
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpmac.disclosure.details import Detail
+from dpmac.disclosure.settings import FOOTNOTE, settings_of
 from dpmac.estimators import DPMACImageClassifier
 from dpmac.estimators.labelled import Labelled
 from dpmac.estimators.module_base import ModuleEstimator
@@ -34,6 +36,7 @@ FILES: Mapping[str, str] = {
     "history.json": "one public record an epoch",
     "statement.txt": "the guarantee in sentences",
     "statement.json": "the guarantee for a machine",
+    "declared.json": "what was answered: were hyper-parameters searched, where do public ranges come from",
     "result.json": "what the writer of this folder added",
     "README.md": "this card",
 }
@@ -41,7 +44,12 @@ _MANY = 40  # columns that are listed one by one
 
 
 def card(
-    estimator: OnRows, manifest: Mapping[str, Any], statement: Statement, plan: Plan | None, schema: Schema | None
+    estimator: OnRows,
+    manifest: Mapping[str, Any],
+    statement: Statement,
+    plan: Plan | None,
+    schema: Schema | None,
+    details: Sequence[Detail],
 ) -> str:
     """The card, in Markdown."""
     title = manifest["name"] or manifest["estimator"]
@@ -52,7 +60,7 @@ def card(
         f"# {_code(title)}",
         f"A `{manifest['estimator']}` of dpmac {manifest['dpmac']}, saved {manifest['created']}.",
         "## What it guarantees",
-        _block(str(statement)),
+        _block(written(statement, details)),
         *warned,
         "## What it takes and gives",
         *_inputs(estimator, schema),
@@ -60,12 +68,26 @@ def card(
         "## How to use it",
         _block(_usage(estimator, schema is not None, title)),
         *_training(plan, noun(statement.unit), estimator.max_rows),
+        "## Its settings",
+        *_settings(estimator, plan, statement.delta),
         "## What lies here",
         "\n".join(f"- `{name}`: {FILES[name]}" for name in FILES if name in _there(manifest)),
         "Nothing in these files is executed when they are read. A file that was cut short or edited is noticed; the "
-        "digests are no signature.",
+        "digests are no signature: `dpmac verify` checks one, if somebody has signed the folder.",
     ]
     return "\n\n".join(parts)
+
+
+def written(statement: Statement, details: Sequence[Detail]) -> str:
+    """The statement, and below it the details, one line each."""
+    lines = [f"  - {one.title}: {one.text}" for one in details]
+    return "\n".join([str(statement), "In detail:", *lines])
+
+
+def _settings(estimator: OnRows, plan: Plan | None, delta: float) -> list[str]:
+    found = settings_of(estimator, plan, delta)
+    lines = [f"- `{one.name}`: {_code(one.value)} ({one.by})" for one in found]
+    return ["\n".join(lines), FOOTNOTE]
 
 
 def _there(manifest: Mapping[str, Any]) -> set[str]:

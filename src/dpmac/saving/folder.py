@@ -10,6 +10,8 @@ from typing import Any
 
 import dpmac
 from dpmac.checks import ArgumentError
+from dpmac.disclosure import Declared, declared_notes, details_of, spent_by
+from dpmac.disclosure.code import code_digest
 from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.rows import OnRows
 from dpmac.files import write_new
@@ -17,7 +19,7 @@ from dpmac.limits import check_values
 from dpmac.nets import Activation
 from dpmac.privacy import Ledger, Plan
 from dpmac.saving.arguments import arguments_of
-from dpmac.saving.card import card
+from dpmac.saving.card import card, written
 from dpmac.saving.manifest import FORMAT, NAME, check_files, digest_of, read_json, read_manifest, reading, sealed
 from dpmac.saving.mapping import check_frozen, frozen_modules
 from dpmac.saving.module_model import check_handed_in
@@ -46,7 +48,14 @@ _STATEMENT: dict[str, Any] = {
 }
 
 
-def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None = None) -> Path:
+def save(
+    estimator: Any,
+    folder: str | Path,
+    *,
+    extra: Mapping[str, Any] | None = None,
+    searched: str | None = None,
+    ranges_from: str | None = None,
+) -> Path:
     """Write a fitted estimator to a new ``folder``, from which :func:`load` gives it back, bit for bit.
 
     The folder is there whole or not at all. One that exists must be empty, but for ``job.json`` and ``checkpoint...``
@@ -55,8 +64,14 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
     object of your own, or the path of a ledger, is kept by its name alone, and an activation of your own must be handed
     to :func:`load`. Of the :class:`dpmac.Machine` its processes and the places of files are not kept. What a module's
     class is called with (``module__...``) is kept as it is: a path in it is in the folder.
+
+    ``searched`` answers whether hyper-parameters were searched: "no"; "public", on public rows or other people's;
+    "ledger", on these rows with every trial in this ledger; "private", on these rows and not in the ledger.
+    ``ranges_from`` names where public ranges and values came from, such as a code book. Statement, card and report say
+    both, and say so where nobody has answered.
     """
     check_whole(estimator)
+    declared = Declared(searched, ranges_from)
     where = Path(folder).absolute()
     if where.exists():
         where = where.resolve()
@@ -70,10 +85,14 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
         "fitted": plain_state(estimator),
     }
     check_readable(manifest)
-    run, statement, schema = run_of(estimator), estimator.privacy_.statement(), _schema_of(estimator)
+    run, privacy, schema = run_of(estimator), estimator.privacy_, _schema_of(estimator)
+    notes = declared_notes(declared, schema, privacy.ledger, getattr(estimator, "feature_range", None))
+    statement = privacy.ledger.statement(privacy.delta, (*notes, *privacy.notes))
     plan = None
     if run is not None:
         plan = run.plan
+    spent = spent_by(estimator, privacy.ledger, privacy.delta, plan)
+    details = details_of(estimator, privacy.ledger, plan, spent, dpmac.__version__, code_digest())
     with whole_folder(where) as beside:
         write_model(estimator, beside)
         estimator.privacy_.ledger.save(beside / "ledger.jsonl")
@@ -82,12 +101,16 @@ def save(estimator: Any, folder: str | Path, *, extra: Mapping[str, Any] | None 
             write_json(beside / "history.json", history_of(run))
         if schema is not None:
             schema.portable().save(beside / "schema.json")
-        write_json(beside / "statement.json", statement.to_dict())
-        write_text(beside / "statement.txt", str(statement))
+        said = {"spent": spent.to_dict(), "details": {one.key: one.text for one in details}}
+        said["code"] = {"dpmac": dpmac.__version__, "sha256": code_digest()}
+        write_json(beside / "statement.json", statement.to_dict() | said)
+        write_text(beside / "statement.txt", written(statement, details))
+        if declared:
+            write_json(beside / "declared.json", declared.to_dict())
         if extra is not None:
             write_json(beside / "result.json", dict(extra))
         manifest["files"] = {path.name: digest_of(path) for path in sorted(beside.iterdir())}
-        write_text(beside / "README.md", card(estimator, manifest, statement, plan, schema))
+        write_text(beside / "README.md", card(estimator, manifest, statement, plan, schema, details))
         manifest["files"]["README.md"] = digest_of(beside / "README.md")
         write_new(beside / NAME, sealed(manifest))
     return Path(folder)
@@ -184,6 +207,14 @@ class RunFolder:
                 if isinstance(found[key], bool) is not (kinds is bool) or not isinstance(found[key], kinds):
                     raise ValueError(f"its {key} is {found[key]!r:.60}")
         return found
+
+    def declared(self) -> Declared:
+        """What whoever trained the model answered; no answers in a folder without them."""
+        found = self._json("declared.json")
+        if found is None:
+            return Declared()
+        with reading(self.path / "declared.json"):
+            return Declared.from_dict(found)
 
     def schema(self) -> Schema | None:
         """What is publicly known of the table; None of a model of arrays."""

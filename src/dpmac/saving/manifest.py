@@ -28,6 +28,7 @@ FILES = (
     "history.json",
     "statement.json",
     "statement.txt",
+    "declared.json",
     "result.json",
     "README.md",
 )

@@ -1,0 +1,133 @@
+"""What one model cost of a ledger: its own releases beside the sum of all, and the total that was allowed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from dpmac.planning.plan import STEP
+from dpmac.privacy import Ledger, Mechanism, Plan
+from dpmac.privacy.accounting import epsilon_of, merged
+from dpmac.privacy.entry import Entry
+from dpmac.privacy.statement import not_less, noun, round_up
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Figures at one delta. ``own`` is what this model's releases cost alone; None if the ledger does not tell them
+    apart. ``budget`` is what was asked for, ``total`` what the ledger may hold in all (None: nobody set one)."""
+
+    delta: float
+    unit: str
+    budget: float
+    own: float | None
+    own_releases: int | None
+    whole: float
+    releases: int
+    total: float | None
+    data_set: str
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Lines of a table: what, epsilon, releases."""
+        found = [("budget that this model was given", _shown(self.budget), "")]
+        if self.own is not None:
+            found.append(("this model alone", _upwards(self.own), f"{self.own_releases:,}"))
+        held = f"all that the ledger held when this model was saved, for one {noun(self.unit)}"
+        found.append((held, _upwards(self.whole), f"{self.releases:,}"))
+        allowed = "none was set"
+        if self.total is not None:
+            allowed = _shown(self.total)
+        found.append(("total that was allowed", allowed, ""))
+        return found
+
+    def sentence(self) -> str:
+        """The same in one sentence."""
+        parts = [f"the budget of this model was epsilon = {_shown(self.budget)}"]
+        if self.own is not None:
+            parts.append(f"its own releases cost {_upwards(self.own)}")
+        named = ""
+        if self.data_set:
+            named = f" of “{self.data_set}”"
+        parts.append(f"the ledger{named} held {_upwards(self.whole)} in all")
+        if self.total is None:
+            parts.append("no total was set")
+        else:
+            parts.append(f"{_shown(self.total)} were allowed in all")
+        return f"At delta = {not_less(self.delta)}, for one {noun(self.unit)}: {', '.join(parts)}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what is infinite becomes None."""
+        found = {"budget": self.budget, "own": self.own, "ledger": self.whole, "total": self.total}
+        return {name: _finite(value) for name, value in found.items()} | {"own_releases": self.own_releases}
+
+
+def spent_by(estimator: Any, ledger: Ledger, delta: float, plan: Plan | None) -> Spent:
+    """What a fitted ``estimator`` cost of the ledger as it was at the end of its fit."""
+    own, cost = own_entries(ledger, plan), None
+    if own is not None:
+        cost = epsilon_of(_mechanisms(own), delta)
+    if cost is not None and cost > estimator.epsilon * (1 + 1e-9):  # of more than one fit
+        own = cost = None
+    total = getattr(ledger, "total_epsilon", None)  # of an account that was opened with one
+    if total is None:
+        total = estimator.total_epsilon
+    return Spent(
+        delta=delta,
+        unit=ledger.unit,
+        budget=float(estimator.epsilon),
+        own=cost,
+        own_releases=_count(own),
+        whole=ledger.epsilon(delta),
+        releases=len(ledger),
+        total=total,
+        data_set=ledger.data_set,
+    )
+
+
+def own_entries(ledger: Ledger, plan: Plan | None) -> tuple[Entry, ...] | None:
+    """This model's entries; None if the ledger does not tell them from others.
+
+    With a plan they follow what it says was there before: its steps, and what was released after these. Without one
+    they are those of the last run, if a run was noted for it and not the whole ledger bears one name.
+    """
+    entries = ledger.entries
+    if plan is not None:
+        mine = entries[sum(m.count for m in plan.before) :]
+        ours = (entry for entry in mine[plan.steps :] if mine and entry.run == mine[0].run)
+        return (*mine[: plan.steps], *takewhile(lambda entry: entry.label != STEP, ours))
+    if not entries:
+        return entries
+    models = {(entry.model, entry.purpose) for entry in entries}
+    if len({entry.run for entry in entries}) == 1 and len(models) > 1:  # several fits into one ledger in memory
+        return None
+    return tuple(entry for entry in entries if entry.run == entries[-1].run)
+
+
+def _mechanisms(entries: tuple[Entry, ...]) -> tuple[Mechanism, ...]:
+    return merged(entry.mechanism() for entry in entries)
+
+
+def _count(entries: tuple[Entry, ...] | None) -> int | None:
+    if entries is None:
+        return None
+    return len(entries)
+
+
+def _finite(value: float | None) -> float | None:
+    if value is None or math.isfinite(value):
+        return value
+    return None
+
+
+def _shown(epsilon: float) -> str:
+    if math.isinf(epsilon):
+        return "infinite"
+    return f"{epsilon:g}"
+
+
+def _upwards(epsilon: float) -> str:
+    if math.isinf(epsilon):
+        return "infinite"
+    return round_up(epsilon)
