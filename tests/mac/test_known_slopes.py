@@ -10,7 +10,7 @@ import torch
 from conftest import make_images, make_problem
 from dpmac.mac import FixedPrediction
 from dpmac.mac.expansions import weighted_slopes
-from dpmac.nets import ACTIVATIONS
+from dpmac.nets import ACTIVATIONS, LOSSES, WideNetwork
 from dpmac.randomness import SeededNoise
 
 KINKS = torch.tensor([0.0, -0.0, 5e-324, -5e-324, 1e-45, -1e-45, 1.0, -1.0, 40.0, -40.0, 1e30, -1e30])
@@ -52,3 +52,28 @@ def test_the_slopes_handed_on_are_those_made_from_the_targets(hidden, loss_name,
                 assert torch.equal(inputs, other_inputs)
                 assert torch.allclose(slope, other, rtol=1e-9, atol=1e-12 * max(1.0, gamma))
         assert any(bool(slope.abs().max() > 1e-6) for _, _, slope in handed)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.37])
+def test_a_wide_networks_slopes_are_those_of_its_units_as_autograd_has_them(gamma):
+    """Of the first layer's slopes only the units' are made; carriers are computed once, and targets when asked for."""
+    draw = SeededNoise(3)
+    network = WideNetwork(7, 5, 3, source=draw).double()
+    x, y = draw.normal((11, 7)), torch.eye(3).double()[torch.arange(11) % 3]
+    calls = []
+    network.stages[1].carriers[0].register_forward_hook(lambda *_: calls.append(1))
+    found = FixedPrediction(gamma).solve(network, LOSSES["softmax"], x, y)
+    handed = weighted_slopes(network, LOSSES["softmax"], found)
+    assert len(calls) == 1
+    units, outputs = (slope for _, _, slope in handed)
+    assert units.shape == (11, 5)
+    loss = torch.nn.functional.cross_entropy(network(x), y, reduction="sum")
+    for problem, slope, inputs, times in zip(
+        (one for one, _, _ in handed), (units, outputs), (x, handed[1][1]), (gamma, 1.0), strict=True
+    ):
+        (wanted,) = torch.autograd.grad(loss, [problem.stage.layer.weight], retain_graph=True)
+        assert torch.allclose(slope.T @ inputs, times * wanted, atol=1e-12)
+    again = weighted_slopes(network, LOSSES["softmax"], replace(found, slopes=None, layer_inputs=None))
+    assert torch.allclose(again[0][2][:, 7:], units, atol=1e-12)
+    assert len(found.targets) == 2
+    assert found.targets[0].shape == found.inputs[1].shape

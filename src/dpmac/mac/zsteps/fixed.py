@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import number
-from dpmac.mac.coordinates import Coordinates, forward_values, problems_of
+from dpmac.mac.coordinates import Coordinates, forward_pass, problems_of
+from dpmac.nets.activations import IDENTITY
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
+from dpmac.nets.stages import Stage
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,37 @@ class FixedPrediction:
 
     @torch.no_grad()
     def solve(self, network: Network, loss: Loss, x: Tensor, y: Tensor) -> Coordinates:
-        us, values = forward_values(network, x)
-        problems = problems_of(network, loss)
-        slopes = loss.weight * loss.slope(us[-1], y)
-        known, errors = [slopes], list[Tensor]()
-        for k in range(len(values) - 1, -1, -1):
-            error = problems[k + 1].stage.back(slopes, values[k])
-            errors.insert(0, error)
-            slopes = problems[k].stage.activation.back(error, us[k])
+        made, problems = forward_pass(network, x), problems_of(network, loss)
+        slopes = loss.weight * loss.slope(made.us[-1], y)
+        known, errors = [slopes], list[Tensor | Error]()
+        for k in range(len(made.values) - 1, -1, -1):
+            below, error = problems[k].stage, Error(problems[k + 1].stage, slopes, made.carried[k + 1])
+            needed = below.layer.weighted
+            if k == 0 and needed is not None and below.activation == IDENTITY:  # nothing below asks for the others
+                errors.insert(0, error)
+                slopes = error.stage.back_to(needed, slopes, error.values)
+            else:
+                whole = error.whole()
+                errors.insert(0, whole)
+                slopes = below.activation.back(whole, made.us[k])
             known.insert(0, slopes if self.gamma == 1 else self.gamma * slopes)
-        return Coordinates((x, *values), Targets(values, errors, self.gamma, y), tuple(us), tuple(known))
+        targets = Targets(made.values, errors, self.gamma, y)
+        return Coordinates(
+            (x, *made.values), targets, tuple(made.us), tuple(known), tuple(values[-1] for values in made.carried)
+        )
+
+
+@dataclass(frozen=True)
+class Error:
+    """The slope in a stage's coordinates, made when it is asked for."""
+
+    stage: Stage
+    slopes: Tensor
+    values: tuple[Tensor, ...]
+
+    @torch.no_grad()
+    def whole(self) -> Tensor:
+        return self.stage.back(self.slopes, self.values[0], self.values)
 
 
 @dataclass(frozen=True)
@@ -47,7 +70,7 @@ class Targets(Sequence[Tensor]):
     """z_k = value - gamma error, k = 1 .. K, and y; made when they are asked for, since slopes alone need none."""
 
     values: list[Tensor]
-    errors: list[Tensor]
+    errors: list[Tensor | Error]
     gamma: float
     y: Tensor
 
@@ -62,4 +85,7 @@ class Targets(Sequence[Tensor]):
         k %= len(self)
         if k == len(self.values):
             return self.y
-        return torch.sub(self.values[k], self.errors[k], alpha=self.gamma)
+        error = self.errors[k]
+        if isinstance(error, Error):
+            error = error.whole()
+        return torch.sub(self.values[k], error, alpha=self.gamma)

@@ -42,7 +42,11 @@ class Beside(WeightLayer):
         return slopes[:, : self.inputs] + slopes[:, self.inputs :] @ self.weight
 
     def part(self, slopes: Tensor, inputs: Tensor) -> OuterPart:
-        return OuterPart(slopes[:, self.inputs :].contiguous(), inputs, one=True)
+        return OuterPart(slopes[:, -len(self.weight) :].contiguous(), inputs, one=True)
+
+    @property
+    def weighted(self) -> slice:
+        return slice(self.inputs, None)
 
     @property
     def fan(self) -> tuple[int, int]:
@@ -74,6 +78,7 @@ class ReLUBeyond(Layer):
     """The first ``inputs`` numbers as they are, and the positive part of the ``units`` behind them."""
 
     kind = "relu-beyond"
+    by_column = True
     weight: Tensor
 
     def __init__(self, inputs: int, units: int) -> None:
@@ -88,6 +93,12 @@ class ReLUBeyond(Layer):
     def back(self, slopes: Tensor, inputs: Tensor) -> Tensor:
         active = (inputs[:, self.inputs :] > 0).to(slopes.dtype)
         return torch.cat([slopes[:, : self.inputs], slopes[:, self.inputs :] * active], dim=1)
+
+    def back_at(self, columns: slice, slopes: Tensor, inputs: Tensor) -> Tensor:
+        if columns == slice(self.inputs, None):  # all units, and nothing else
+            return slopes * (inputs[:, columns] > 0).to(slopes.dtype)
+        linear = torch.arange(self.inputs + self.units, device=inputs.device)[columns] < self.inputs
+        return slopes * (linear | (inputs[:, columns] > 0)).to(slopes.dtype)
 
     def shape_after(self, shape: Shape) -> Shape:
         if shape != (self.inputs + self.units,):
