@@ -123,25 +123,6 @@ def test_layer_back_is_autograds(layer):
         assert torch.allclose(made.back(slopes, x)[n], pull(slopes[n])[0], atol=1e-12)
 
 
-def test_layer_back_can_be_asked_for_some_columns(layer):
-    made, x = layer
-    whole = made(x)
-    slopes = SeededNoise(6).normal(whole.shape)
-    some = getattr(made, "weighted", None) or slice(1, None)
-    wanted = made.back(slopes, x)
-    for columns in (some, slice(None), slice(0, 2)):
-        if isinstance(made, WeightLayer):
-            assert torch.allclose(made.back_to(columns, slopes, x), wanted[:, columns], atol=1e-12)
-        elif made.by_column:
-            inside = slice(made.inputs, None) if columns is some else columns
-            assert torch.equal(made.back_at(inside, slopes[:, inside], x), wanted[:, inside])
-    if isinstance(made, WeightLayer) and made.weighted is not None:  # the others reach no weight
-        changed = slopes.clone()
-        changed[:, : made.weighted.start] = 1e9
-        for given in (changed, slopes[:, made.weighted]):
-            assert torch.equal(made.part(given, x).explicit(), made.part(slopes, x).explicit())
-
-
 def test_layer_part_is_one_examples_gradient(layer):
     made, x = layer
     if not isinstance(made, WeightLayer):

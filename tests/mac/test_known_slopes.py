@@ -56,24 +56,46 @@ def test_the_slopes_handed_on_are_those_made_from_the_targets(hidden, loss_name,
 
 @pytest.mark.parametrize("gamma", [1.0, 0.37])
 def test_a_wide_networks_slopes_are_those_of_its_units_as_autograd_has_them(gamma):
-    """Of the first layer's slopes only the units' are made; carriers are computed once, and targets when asked for."""
-    draw = SeededNoise(3)
+    """What the sweep leaves out is made when it is asked for; all is what a stack of layers gives, bit for bit."""
+    draw, loss = SeededNoise(3), LOSSES["softmax"]
     network = WideNetwork(7, 5, 3, source=draw).double()
     x, y = draw.normal((11, 7)), torch.eye(3).double()[torch.arange(11) % 3]
-    calls = []
-    network.stages[1].carriers[0].register_forward_hook(lambda *_: calls.append(1))
-    found = FixedPrediction(gamma).solve(network, LOSSES["softmax"], x, y)
-    handed = weighted_slopes(network, LOSSES["softmax"], found)
-    assert len(calls) == 1
-    units, outputs = (slope for _, _, slope in handed)
+    found = FixedPrediction(gamma).solve(network, loss, x, y)
+    below, above = network.stages
+    z = below.pre_activation(x)
+    assert all(map(torch.equal, found.layer_inputs, (x, above.inputs(z))))
+    assert all(map(torch.equal, found.inputs, (x, z)))
+    assert all(map(torch.equal, found.pre_activations, (z, above.pre_activation(z))))
+    assert all(map(torch.equal, found.targets, (torch.sub(z, above.back(found.slopes[1], z), alpha=gamma), y)))
+    units, outputs = (slope for _, _, slope in weighted_slopes(network, loss, found))
     assert units.shape == (11, 5)
-    loss = torch.nn.functional.cross_entropy(network(x), y, reduction="sum")
-    for problem, slope, inputs, times in zip(
-        (one for one, _, _ in handed), (units, outputs), (x, handed[1][1]), (gamma, 1.0), strict=True
-    ):
-        (wanted,) = torch.autograd.grad(loss, [problem.stage.layer.weight], retain_graph=True)
-        assert torch.allclose(slope.T @ inputs, times * wanted, atol=1e-12)
-    again = weighted_slopes(network, LOSSES["softmax"], replace(found, slopes=None, layer_inputs=None))
+    value = torch.nn.functional.cross_entropy(network(x), y, reduction="sum")
+    wanted = torch.autograd.grad(value, [below.layer.weight, above.layer.weight])
+    assert torch.allclose(units.T @ x, gamma * wanted[0], atol=1e-12)
+    assert torch.allclose(outputs.T @ above.inputs(z), wanted[1], atol=1e-12)
+    again = weighted_slopes(network, loss, replace(found, slopes=None, pre_activations=None))
     assert torch.allclose(again[0][2][:, 7:], units, atol=1e-12)
-    assert len(found.targets) == 2
-    assert found.targets[0].shape == found.inputs[1].shape
+    shares = [below.layer.part(slope, x).explicit() for slope in (units, again[0][2])]
+    assert torch.allclose(*shares, atol=1e-12)
+
+
+def test_a_wide_networks_coordinates_are_not_made_of_weights_that_have_moved():
+    draw = SeededNoise(3)
+    network = WideNetwork(4, 3, 2, source=draw)
+    found = FixedPrediction().solve(
+        network, LOSSES["softmax"], draw.normal((5, 4)).float(), torch.eye(2)[[0, 1, 0, 1, 1]]
+    )
+    with torch.no_grad():
+        network.weight_layers[0].weight.add_(1.0)
+    with pytest.raises(RuntimeError, match="moved since"):
+        found.inputs[1]
+
+
+def test_carriers_are_computed_once_in_a_sweep():
+    problem = make_images("tanh", "softmax")
+    (carrier, *_), calls = problem.network.stages[1].carriers, []
+    carrier.register_forward_hook(lambda *_: calls.append(1))
+    weighted_slopes(
+        problem.network, problem.loss, FixedPrediction().solve(problem.network, problem.loss, problem.x, problem.y)
+    )
+    assert len(calls) == 1

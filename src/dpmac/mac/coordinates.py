@@ -19,13 +19,12 @@ class Coordinates:
 
     In MAC proper inputs are x, z_1 .. z_K and targets z_1 .. z_K, y. All have a row per example. A Z-step that has
     the stages' pre-activations at these inputs hands them on, or even the slopes there (of each stage's loss times its
-    weight; of a layer with ``weighted`` columns in these alone), so that they need not be computed again. So it does
-    with what the weight layers get of these inputs.
+    weight), so that they need not be computed again. So it does with what the weight layers get of these inputs.
     """
 
-    inputs: tuple[Tensor, ...]
+    inputs: Sequence[Tensor]
     targets: Sequence[Tensor]
-    pre_activations: tuple[Tensor, ...] | None = None
+    pre_activations: Sequence[Tensor] | None = None
     slopes: tuple[Tensor, ...] | None = None
     layer_inputs: tuple[Tensor, ...] | None = None
 

@@ -55,12 +55,3 @@ class Stage:
         for carrier, value in zip(reversed(self.carriers), reversed(values[:-1]), strict=True):
             slopes = carrier.back(slopes, value)
         return slopes
-
-    def back_to(self, columns: slice, slopes: Tensor, values: Sequence[Tensor]) -> Tensor:
-        """These columns of :meth:`back` alone, for a layer below whose weights reach no others."""
-        if not all(carrier.by_column for carrier in self.carriers):
-            return self.back(slopes, values[0], values)[:, columns]
-        slopes = self.layer.back_to(columns, slopes, values[-1])
-        for carrier, value in zip(reversed(self.carriers), reversed(values[:-1]), strict=True):
-            slopes = carrier.back_at(columns, slopes, value)
-        return slopes

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from dpmac.checks import number
 from dpmac.mac.coordinates import Coordinates, forward_pass, problems_of
-from dpmac.nets.activations import IDENTITY
+from dpmac.mac.zsteps.beside import is_wide, solved_beside
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
-from dpmac.nets.stages import Stage
 
 
 @dataclass(frozen=True)
@@ -32,37 +31,18 @@ class FixedPrediction:
 
     @torch.no_grad()
     def solve(self, network: Network, loss: Loss, x: Tensor, y: Tensor) -> Coordinates:
+        if is_wide(network):
+            return solved_beside(network, loss, x, y, self.gamma)
         made, problems = forward_pass(network, x), problems_of(network, loss)
         slopes = loss.weight * loss.slope(made.us[-1], y)
-        known, errors = [slopes], list[Tensor | Error]()
+        known, errors = [slopes], list[Tensor]()
         for k in range(len(made.values) - 1, -1, -1):
-            below, error = problems[k].stage, Error(problems[k + 1].stage, slopes, made.carried[k + 1])
-            needed = below.layer.weighted
-            if k == 0 and needed is not None and below.activation == IDENTITY:  # nothing below asks for the others
-                errors.insert(0, error)
-                slopes = error.stage.back_to(needed, slopes, error.values)
-            else:
-                whole = error.whole()
-                errors.insert(0, whole)
-                slopes = below.activation.back(whole, made.us[k])
+            error = problems[k + 1].stage.back(slopes, made.values[k], made.carried[k + 1])
+            errors.insert(0, error)
+            slopes = problems[k].stage.activation.back(error, made.us[k])
             known.insert(0, slopes if self.gamma == 1 else self.gamma * slopes)
-        targets = Targets(made.values, errors, self.gamma, y)
-        return Coordinates(
-            (x, *made.values), targets, tuple(made.us), tuple(known), tuple(values[-1] for values in made.carried)
-        )
-
-
-@dataclass(frozen=True)
-class Error:
-    """The slope in a stage's coordinates, made when it is asked for."""
-
-    stage: Stage
-    slopes: Tensor
-    values: tuple[Tensor, ...]
-
-    @torch.no_grad()
-    def whole(self) -> Tensor:
-        return self.stage.back(self.slopes, self.values[0], self.values)
+        targets, inputs = Targets(made.values, errors, self.gamma, y), tuple(values[-1] for values in made.carried)
+        return Coordinates((x, *made.values), targets, tuple(made.us), tuple(known), inputs)
 
 
 @dataclass(frozen=True)
@@ -70,7 +50,7 @@ class Targets(Sequence[Tensor]):
     """z_k = value - gamma error, k = 1 .. K, and y; made when they are asked for, since slopes alone need none."""
 
     values: list[Tensor]
-    errors: list[Tensor | Error]
+    errors: list[Tensor]
     gamma: float
     y: Tensor
 
@@ -85,7 +65,4 @@ class Targets(Sequence[Tensor]):
         k %= len(self)
         if k == len(self.values):
             return self.y
-        error = self.errors[k]
-        if isinstance(error, Error):
-            error = error.whole()
-        return torch.sub(self.values[k], error, alpha=self.gamma)
+        return torch.sub(self.values[k], self.errors[k], alpha=self.gamma)

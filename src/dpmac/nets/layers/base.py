@@ -25,12 +25,10 @@ class Layer(Shaped):
     """A map of one example to another shape. Layers without weights carry coordinates between those that have them.
 
     ``kind`` is its name in files; :meth:`config` gives the constructor's arguments, in plain values. ``origin`` is that
-    of the network it was trained in, so that a layer which is taken out of it knows. ``by_column`` layers make every
-    column of a row's outputs of the same column of its inputs alone.
+    of the network it was trained in, so that a layer which is taken out of it knows.
     """
 
     kind: ClassVar[str]
-    by_column: ClassVar[bool] = False
 
     def forward(self, inputs: Tensor) -> Tensor:
         """The outputs of a block of rows; for a weight layer its pre-activation."""
@@ -38,10 +36,6 @@ class Layer(Shaped):
 
     def back(self, slopes: Tensor, inputs: Tensor) -> Tensor:
         """Slopes in the outputs carried back to the inputs: row by row J^T slope, with J taken at ``inputs``."""
-        raise NotImplementedError
-
-    def back_at(self, columns: slice, slopes: Tensor, inputs: Tensor) -> Tensor:
-        """:meth:`back` for some columns of the inputs, whose slopes are given; of a layer that is ``by_column``."""
         raise NotImplementedError
 
     def shape_after(self, shape: Shape) -> Shape:
@@ -67,18 +61,8 @@ class WeightLayer(Layer):
     weight: nn.Parameter
     bias: nn.Parameter
 
-    @property
-    def weighted(self) -> slice | None:
-        """The columns of the outputs that the weights reach, where these are not all; :meth:`part` needs no others."""
-        return None
-
-    def back_to(self, columns: slice, slopes: Tensor, inputs: Tensor) -> Tensor:
-        """These columns of :meth:`back` alone."""
-        return self.back(slopes, inputs)[:, columns]
-
     def part(self, slopes: Tensor, inputs: Tensor) -> Part:
-        """Each example's slope in the weights, given its slope in the pre-activation, or in the ``weighted`` columns of
-        it: a share of the matrix's shape."""
+        """Each example's slope in the weights, given its slope in the pre-activation: a share of the matrix's shape."""
         raise NotImplementedError
 
     def curvature_part(self, bends: Tensor, inputs: Tensor) -> Part:  # noqa: ARG002

@@ -42,11 +42,12 @@ class Beside(WeightLayer):
         return slopes[:, : self.inputs] + slopes[:, self.inputs :] @ self.weight
 
     def part(self, slopes: Tensor, inputs: Tensor) -> OuterPart:
+        """Slopes in the sums alone will do: no weight reaches the inputs."""
         return OuterPart(slopes[:, -len(self.weight) :].contiguous(), inputs, one=True)
 
-    @property
-    def weighted(self) -> slice:
-        return slice(self.inputs, None)
+    def rectified(self, inputs: Tensor) -> Tensor:
+        """What :class:`ReLUBeyond` makes of the outputs, which are not made: [x; relu(W x + b)], bit for bit."""
+        return torch.cat([inputs, F.linear(inputs, self.weight, self.bias).relu_()], dim=1)
 
     @property
     def fan(self) -> tuple[int, int]:
@@ -78,7 +79,6 @@ class ReLUBeyond(Layer):
     """The first ``inputs`` numbers as they are, and the positive part of the ``units`` behind them."""
 
     kind = "relu-beyond"
-    by_column = True
     weight: Tensor
 
     def __init__(self, inputs: int, units: int) -> None:
@@ -93,12 +93,6 @@ class ReLUBeyond(Layer):
     def back(self, slopes: Tensor, inputs: Tensor) -> Tensor:
         active = (inputs[:, self.inputs :] > 0).to(slopes.dtype)
         return torch.cat([slopes[:, : self.inputs], slopes[:, self.inputs :] * active], dim=1)
-
-    def back_at(self, columns: slice, slopes: Tensor, inputs: Tensor) -> Tensor:
-        if columns == slice(self.inputs, None):  # all units, and nothing else
-            return slopes * (inputs[:, columns] > 0).to(slopes.dtype)
-        linear = torch.arange(self.inputs + self.units, device=inputs.device)[columns] < self.inputs
-        return slopes * (linear | (inputs[:, columns] > 0)).to(slopes.dtype)
 
     def shape_after(self, shape: Shape) -> Shape:
         if shape != (self.inputs + self.units,):

@@ -41,9 +41,6 @@ class Dense(WeightLayer):
     def back(self, slopes: Tensor, inputs: Tensor) -> Tensor:  # noqa: ARG002 - linear
         return slopes @ self.weight
 
-    def back_to(self, columns: slice, slopes: Tensor, inputs: Tensor) -> Tensor:  # noqa: ARG002 - linear
-        return slopes @ self.weight[:, columns]
-
     def part(self, slopes: Tensor, inputs: Tensor) -> OuterPart:
         return OuterPart(slopes, inputs, one=True)
 
