@@ -99,3 +99,11 @@ def test_carriers_are_computed_once_in_a_sweep():
         problem.network, problem.loss, FixedPrediction().solve(problem.network, problem.loss, problem.x, problem.y)
     )
     assert len(calls) == 1
+
+
+def test_other_coordinates_in_their_place_are_carried_anew():
+    problem = make_images("tanh", "softmax")
+    found = FixedPrediction().solve(problem.network, problem.loss, problem.x, problem.y)
+    moved = replace(found, inputs=tuple(2 * z for z in found.inputs))
+    for (one, inputs, _), z in zip(weighted_slopes(problem.network, problem.loss, moved), moved.inputs, strict=True):
+        assert torch.equal(inputs, one.stage.inputs(z))

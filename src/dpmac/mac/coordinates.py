@@ -14,6 +14,14 @@ from dpmac.nets.stages import Stage
 
 
 @dataclass(frozen=True)
+class Carried:
+    """What the weight layers get of the coordinates ``of``: of these very ones, and no others in their place."""
+
+    of: Sequence[Tensor]
+    inputs: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
 class Coordinates:
     """What the Z-step found, per example: stage k is to map ``inputs[k]`` to ``targets[k]``.
 
@@ -26,7 +34,14 @@ class Coordinates:
     targets: Sequence[Tensor]
     pre_activations: Sequence[Tensor] | None = None
     slopes: tuple[Tensor, ...] | None = None
-    layer_inputs: tuple[Tensor, ...] | None = None
+    carried: Carried | None = None
+
+    @property
+    def layer_inputs(self) -> tuple[Tensor, ...] | None:
+        """What the weight layers get of ``inputs``, if that is known."""
+        if self.carried is None or self.carried.of is not self.inputs:
+            return None
+        return self.carried.inputs
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpmac.mac.coordinates import Coordinates
+from dpmac.mac.coordinates import Carried, Coordinates
 from dpmac.nets.activations import IDENTITY
 from dpmac.nets.layers import Beside, Dense, ReLUBeyond
 from dpmac.nets.losses import Loss
@@ -74,4 +74,6 @@ def solved_beside(network: Network, loss: Loss, x: Tensor, y: Tensor, gamma: flo
         return torch.sub(z, above.back(top, z), alpha=gamma)
 
     slopes = units if gamma == 1 else gamma * units
-    return Coordinates(Later((x, coordinates)), Later((target, y)), Later((coordinates, u)), (slopes, top), (x, inputs))
+    given = Later((x, coordinates))
+    carried = Carried(given, (x, inputs))
+    return Coordinates(given, Later((target, y)), Later((coordinates, u)), (slopes, top), carried)

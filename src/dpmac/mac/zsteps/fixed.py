@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import number
-from dpmac.mac.coordinates import Coordinates, forward_pass, problems_of
+from dpmac.mac.coordinates import Carried, Coordinates, forward_pass, problems_of
 from dpmac.mac.zsteps.beside import is_wide, solved_beside
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
@@ -41,8 +41,9 @@ class FixedPrediction:
             errors.insert(0, error)
             slopes = problems[k].stage.activation.back(error, made.us[k])
             known.insert(0, slopes if self.gamma == 1 else self.gamma * slopes)
-        targets, inputs = Targets(made.values, errors, self.gamma, y), tuple(values[-1] for values in made.carried)
-        return Coordinates((x, *made.values), targets, tuple(made.us), tuple(known), inputs)
+        inputs, targets = (x, *made.values), Targets(made.values, errors, self.gamma, y)
+        carried = Carried(inputs, tuple(values[-1] for values in made.carried))
+        return Coordinates(inputs, targets, tuple(made.us), tuple(known), carried)
 
 
 @dataclass(frozen=True)
