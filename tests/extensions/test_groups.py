@@ -16,6 +16,8 @@ from scipy import stats
 
 from doorway import ask, blocks_of, capacity
 from dpmac.checks import ArgumentError
+from dpmac.extensions.feature_maps import TOGETHER
+from dpmac.extensions.row_independence import ROWS
 from dpmac.kernels.chunks import CHUNK, chunk_of
 from dpmac.kernels.padding import MAX_BLOCK, block_size
 from dpmac.privacy import (
@@ -217,24 +219,52 @@ def test_which_rows_a_person_brings_depends_on_no_other_person():
         assert brought[0] == brought[1] == brought[2]
 
 
-def test_a_feature_map_of_persons_is_applied_to_blocks_of_public_shape():
+def test_a_feature_map_of_persons_is_computed_once_in_blocks_of_public_shape():
     seen = []
 
     def feature_map(x):
         seen.append(len(x))
         return torch.cat([x, x], dim=1).float()
 
-    rows = table().behind(feature_map).behind(lambda x: 2 * x)
-    assert rows.shapes == [(4,), (1,)]
-    for other in (rows, rows.without(2), table((*WHO, *[2] * 500)).behind(feature_map).behind(lambda x: 2 * x)):
+    for plain in (table(), table().without(2), table((*WHO, *[2] * 500))):
         seen.clear()
-        (((x, _), weights),) = spent(other)
-        assert seen == [64]
-        assert x.shape == (64, 4)
-        assert x.dtype == torch.float32
-        assert torch.equal(x[weights > 0, 0], x[weights > 0, 2])
-    there = rows.to(torch.device("cpu"))
-    assert torch.equal(spent(there)[0][0][0], spent(rows)[0][0][0])
+        rows = plain.behind(feature_map).behind(lambda x: 2 * x)
+        assert set(seen) == {ROWS, TOGETHER}  # the trial on made-up rows; and every block
+        assert rows.shapes == [(4,), (1,)]
+        seen.clear()
+        (((x, y), weights),) = spent(rows)
+        assert not seen
+        assert (x.shape, x.dtype) == ((64, 4), torch.float32)
+        (((raw, raw_y), raw_weights),) = spent(plain)
+        assert torch.equal(x.double(), 2 * torch.cat([raw, raw], dim=1))
+        assert torch.equal(y, raw_y)
+        assert torch.equal(weights, raw_weights)
+    assert torch.equal(spent(rows.to(torch.device("cpu")))[0][0][0], spent(rows)[0][0][0])
+
+
+@given(
+    counts=st.lists(st.integers(1, 6), min_size=2, max_size=30),
+    gone=st.integers(0, 29),
+    more=st.integers(0, 700),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_mapped_row_depends_on_its_person_and_place_alone(counts, gone, more, seed):
+    """By a map that shows place and shape: with the rows of a person gone, or hundreds more, all others stay."""
+    gone, draw = gone % len(counts), SeededNoise(seed)
+    others = torch.tensor([p for p, count in enumerate(counts) for _ in range(count - 1)] + more * [gone])
+    mixed = others[torch.argsort(draw.uniform(len(others)))].long()
+    who = torch.cat([torch.arange(len(counts)), mixed])
+    x = draw.normal((len(who), 3))
+
+    def placed(rows):
+        return torch.cat([rows, rows @ torch.ones(3, 2).double(), torch.arange(len(rows)).double()[:, None]], dim=1)
+
+    whole = PrivateRows(x, groups=who.tolist())
+    (first,), (blank,) = (rows.behind(placed)._columns for rows in (whole, whole.without(gone)))
+    assert torch.equal(first[who != gone], blank)
+    assert torch.equal(first[:, :3], x)
+    assert torch.equal(first[:, 5], who.double())  # every person has a place of its own
 
 
 def test_one_row_a_person_is_a_table_of_rows():

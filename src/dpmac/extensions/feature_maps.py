@@ -1,6 +1,9 @@
 """A public feature map applied to a private table, computed once if it is expensive.
 
-It must satisfy K3: the map is computed in blocks of one public shape, with each row at its own place.
+It must satisfy K3: the map is computed in blocks of one public shape, with each row at its own place. A row of a person
+is at the person's place, in a block with one row of each of their neighbours: which block follows from its number among
+the person's own rows. So another person's rows, however many, are never in its way, and change neither its block's
+shape nor its place there.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from dpmac.privacy.private_rows import PrivateRows
 from dpmac.privacy.sampling import Map, OneRowEach
 from dpmac.showing import shown
 
+TOGETHER = 256  # persons in a block: one with thousands of rows has a block for each of them
+
 
 @torch.no_grad()
 def behind(table: PrivateRows, feature_map: Map, memory: int = 0) -> PrivateRows:
@@ -26,16 +31,21 @@ def behind(table: PrivateRows, feature_map: Map, memory: int = 0) -> PrivateRows
 
     The map is computed in blocks of one public shape, each row at its own place; a blank place holds zeros. So a row
     that appears or disappears leaves the numbers of every other row unchanged, bit for bit, exactly as if the feature
-    map were applied in every release. The result is as private as the input, and stays inside the table. Rows of
-    persons have no place of their own, and their number is private; rows of a store are not in memory. For these the
-    feature map is applied to every block of every release, as part of the query. The exception is a store whose
-    columns, with the first one mapped, take at most ``memory`` bytes: its rows are mapped once, like rows in memory,
-    and stay in memory. The origin of the feature map is part of the table: a release into a ledger that does not
-    contain it is rejected.
+    map were applied in every release. The result is as private as the input, and stays inside the table. So is the
+    number of blocks for persons, which follows from how many rows they have. Rows of a store are not in memory: for
+    these the feature map is applied to every block of every release, as part of the query. The exception is a store
+    without persons whose columns, with the first one mapped, take at most ``memory`` bytes: its rows are mapped once,
+    like rows in memory, and stay in memory. The origin of the feature map is part of the table: a release into a ledger
+    that does not contain it is rejected.
     """
     check_row_independence("feature_map", feature_map, table.blank(ROWS)[:1])
     origin = Origin.merged(table.origin, origin_of(feature_map, name="feature_map"))
     once = isinstance(table._columns, tuple) or _bytes(table, feature_map) <= memory
+    if isinstance(table._columns, tuple) and isinstance(table._rows, Persons):
+        mapped = _of_persons(table._columns[0], table._rows, _after(table._feature_map, feature_map))
+        made = table._with((mapped, *table._columns[1:]), table._rows)
+        made._feature_map, made.origin = None, origin
+        return made
     if isinstance(table._rows, Persons) or not once:
         made = table._with(table._columns, table._rows)
         made._feature_map, made.origin = _after(table._feature_map, feature_map), origin
@@ -58,6 +68,24 @@ def behind(table: PrivateRows, feature_map: Map, memory: int = 0) -> PrivateRows
     made = table._with(tuple(whole), OneRowEach(there, places))
     made._feature_map, made.origin = None, origin
     return made
+
+
+def _of_persons(column: Tensor, persons: Persons, feature_map: Map) -> Tensor:
+    """The column mapped, its rows where they were. Turn t of a block of places is row t of every person there."""
+    sample = feature_map(column.new_zeros(TOGETHER, *column.shape[1:]))
+    mapped, places = sample.new_empty(len(column), *sample.shape[1:]), len(persons)
+    first, count = persons.starts[:-1], persons.starts[1:] - persons.starts[:-1]
+    with shown("mapping rows") as tell:
+        for start in range(0, places, TOGETHER):
+            here = slice(start, start + TOGETHER)
+            for turn in range(int(count[here].max())):
+                there = torch.nonzero(count[here] > turn).flatten()
+                at = torch.full((TOGETHER, 1), -1)
+                at[there, 0] = rows = persons.order[first[here][there] + turn]
+                (block,), _ = gathered((column,), at.to(column.device))
+                mapped[rows.to(column.device)] = feature_map(block)[there.to(column.device)]
+            tell(min(start + TOGETHER, places), places)
+    return mapped
 
 
 def _after(first: Map | None, second: Map) -> Map:

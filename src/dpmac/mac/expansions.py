@@ -39,8 +39,11 @@ class Expansion(Protocol):
 def weighted_slopes(network: Network, loss: Loss, coordinates: Coordinates) -> list[tuple[Problem, Tensor, Tensor]]:
     """Every layer problem with the weight layer's inputs and the slope of its loss, times the loss's weight, in u."""
     if coordinates.slopes is not None:
-        pairs = zip(problems_of(network, loss), coordinates.inputs, coordinates.slopes, strict=True)
-        return [(problem, problem.stage.inputs(z), slope) for problem, z, slope in pairs]
+        problems, inputs = problems_of(network, loss), coordinates.layer_inputs
+        if inputs is None:
+            pairs = zip(problems, coordinates.inputs, strict=True)
+            inputs = tuple(problem.stage.inputs(z) for problem, z in pairs)
+        return list(zip(problems, inputs, coordinates.slopes, strict=True))
     return [
         (problem, inputs, problem.loss.weight * problem.loss.slope(u, target))
         for problem, inputs, u, target in solved_problems(network, loss, coordinates)

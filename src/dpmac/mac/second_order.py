@@ -14,7 +14,8 @@ from dpmac.mac.coordinates import Coordinates, problems_of
 from dpmac.mac.expansions import solved_problems
 from dpmac.mac.polynomial import Polynomial
 from dpmac.nets.losses import Loss
-from dpmac.nets.network import Network, Stage
+from dpmac.nets.network import Network
+from dpmac.nets.stages import Stage
 from dpmac.privacy.partition import Partition
 from dpmac.privacy.parts import Part
 

@@ -11,7 +11,8 @@ from dpmac.nets.losses import (
     SquaredError,
     loss,
 )
-from dpmac.nets.network import DenseNetwork, Network, Stage, WideNetwork
+from dpmac.nets.network import DenseNetwork, Network, WideNetwork
+from dpmac.nets.stages import Stage
 from dpmac.nets.weighting import WeightedClasses
 
 __all__ = [

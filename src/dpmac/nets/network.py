@@ -2,14 +2,14 @@
 
 Nothing is wrapped, hooked or hung on tensors. ``state_dict()`` has the keys of that ``nn.Sequential`` (``0.weight``,
 ``0.bias``, ``2.weight``, ...), and :meth:`Network.plain` gives it. The network ends at the last layer's pre-activation;
-what it means is the loss's business. MAC sees the stack as stages (:class:`Stage`), one for each weight layer.
+what it means is the loss's business. MAC sees the stack as stages (:mod:`dpmac.nets.stages`), one for each weight
+layer.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,47 +22,10 @@ from dpmac.limits import NUMBERS, STACK
 from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.layers import LAYERS, Beside, Dense, Layer, ReLUBeyond, Shape, WeightLayer
+from dpmac.nets.stages import Stage
 from dpmac.randomness import NoiseSource
 
 FORMAT = "dpmac-network-2"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One weight layer with what leads to it: coordinates z -> ``carriers`` -> ``layer`` -> u -> ``activation``.
-
-    ``shape`` is that of one example's pre-activation u.
-    """
-
-    name: str
-    carriers: tuple[Layer, ...]
-    layer: WeightLayer
-    activation: Activation
-    shape: Shape
-
-    @property
-    def units(self) -> int:
-        return math.prod(self.shape)
-
-    def inputs(self, z: Tensor) -> Tensor:
-        """What the weight layer gets of the coordinates before it."""
-        for carrier in self.carriers:
-            z = carrier(z)
-        return z
-
-    def pre_activation(self, z: Tensor) -> Tensor:
-        u: Tensor = self.layer(self.inputs(z))
-        return u
-
-    def back(self, slopes: Tensor, z: Tensor) -> Tensor:
-        """Slopes in the pre-activation, carried back to the coordinates z: row by row."""
-        values = [z]
-        for carrier in self.carriers:
-            values.append(carrier(values[-1]))
-        carried = self.layer.back(slopes, values[-1])
-        for carrier, value in zip(reversed(self.carriers), reversed(values[:-1]), strict=True):
-            carried = carrier.back(carried, value)
-        return carried
 
 
 class Network(Shaped):

@@ -16,7 +16,7 @@ from dpmac.extensions.row_independence import FIX, ROWS, Trial, blamed, fault_of
 from dpmac.modules.kept import KEEPS, check_keeps_nothing
 from dpmac.modules.trying import changed_buffers
 from dpmac.nets import Activation, Network
-from dpmac.nets.network import Stage
+from dpmac.nets.stages import Stage
 from dpmac.privacy import PrivateRows
 from dpmac.training.step import Step, inputs_of, ours
 

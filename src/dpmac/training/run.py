@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import math
@@ -77,7 +78,7 @@ class Run:
     @torch.no_grad()
     def outputs_of_inputs(self, inputs: Tensor) -> Tensor:
         """The same of a network's inputs, which are rows behind the feature map."""
-        result: Tensor = self.model.plain().double()(inputs.double())
+        result: Tensor = copy.deepcopy(self.model).double()(inputs.double())
         return result
 
     def statement(self) -> Statement:

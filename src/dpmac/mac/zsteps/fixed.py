@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import number
-from dpmac.mac.coordinates import Coordinates, forward_values, problems_of
+from dpmac.mac.coordinates import Carried, Coordinates, forward_pass, problems_of
+from dpmac.mac.zsteps.beside import is_wide, solved_beside
 from dpmac.nets.losses import Loss
 from dpmac.nets.network import Network
 
@@ -30,16 +31,19 @@ class FixedPrediction:
 
     @torch.no_grad()
     def solve(self, network: Network, loss: Loss, x: Tensor, y: Tensor) -> Coordinates:
-        us, values = forward_values(network, x)
-        problems = problems_of(network, loss)
-        slopes = loss.weight * loss.slope(us[-1], y)
+        if is_wide(network):
+            return solved_beside(network, loss, x, y, self.gamma)
+        made, problems = forward_pass(network, x), problems_of(network, loss)
+        slopes = loss.weight * loss.slope(made.us[-1], y)
         known, errors = [slopes], list[Tensor]()
-        for k in range(len(values) - 1, -1, -1):
-            error = problems[k + 1].stage.back(slopes, values[k])
+        for k in range(len(made.values) - 1, -1, -1):
+            error = problems[k + 1].stage.back(slopes, made.values[k], made.carried[k + 1])
             errors.insert(0, error)
-            slopes = problems[k].stage.activation.back(error, us[k])
+            slopes = problems[k].stage.activation.back(error, made.us[k])
             known.insert(0, slopes if self.gamma == 1 else self.gamma * slopes)
-        return Coordinates((x, *values), Targets(values, errors, self.gamma, y), tuple(us), tuple(known))
+        inputs, targets = (x, *made.values), Targets(made.values, errors, self.gamma, y)
+        carried = Carried(inputs, tuple(values[-1] for values in made.carried))
+        return Coordinates(inputs, targets, tuple(made.us), tuple(known), carried)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from dpmac.checks import ArgumentError, number
 from dpmac.mac.coordinates import Coordinates, forward_values
 from dpmac.nets.layers import Dense
 from dpmac.nets.losses import Loss
-from dpmac.nets.network import Network, Stage
+from dpmac.nets.network import Network
+from dpmac.nets.stages import Stage
 
 SLICE = 2**26  # bytes of Jacobians to take at a time: more is no faster, it only leaves the cache
 LIMIT = 2**30  # bytes of one example's Jacobians, above which a network is refused

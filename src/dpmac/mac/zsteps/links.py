@@ -1,6 +1,6 @@
 """One stage inside a Z-step that descends: its products and slopes, again and again, in the same buffers.
 
-What it computes is what :class:`~dpmac.nets.network.Stage`, its activation and its loss say. Where a product can be
+What it computes is what :class:`~dpmac.nets.stages.Stage`, its activation and its loss say. Where a product can be
 written straight into its place, or a derivative follows from a value that is there already, it is.
 """
 

@@ -42,7 +42,12 @@ class Beside(WeightLayer):
         return slopes[:, : self.inputs] + slopes[:, self.inputs :] @ self.weight
 
     def part(self, slopes: Tensor, inputs: Tensor) -> OuterPart:
-        return OuterPart(slopes[:, self.inputs :].contiguous(), inputs, one=True)
+        """Slopes in the sums alone will do: no weight reaches the inputs."""
+        return OuterPart(slopes[:, -len(self.weight) :].contiguous(), inputs, one=True)
+
+    def rectified(self, inputs: Tensor) -> Tensor:
+        """What :class:`ReLUBeyond` makes of the outputs, which are not made: [x; relu(W x + b)], bit for bit."""
+        return torch.cat([inputs, F.linear(inputs, self.weight, self.bias).relu_()], dim=1)
 
     @property
     def fan(self) -> tuple[int, int]:
