@@ -58,7 +58,7 @@ LAYERS_OF_PACKAGES = [
     {"methods", "modules", "priors"},
     {"training"},
     {"estimators", "audit", "data"},
-    {"disclosure"},
+    {"disclosure", "evaluation"},
     {"saving", "report"},
     {"cli"},
 ]

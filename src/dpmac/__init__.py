@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Machine,
         PrivacyWarning,
     )
+    from dpmac.evaluation import evaluate
     from dpmac.extensions.ledgers import Ledger
     from dpmac.nets.network import DenseNetwork, Network
     from dpmac.planning.plan import Plan
@@ -54,6 +55,7 @@ _HOMES = {
     "Schema": "dpmac.tables",
     "TableEncoder": "dpmac.tables",
     "Trainer": "dpmac.training.trainer",
+    "evaluate": "dpmac.evaluation",
     "load": "dpmac.saving",
     "save": "dpmac.saving",
 }
@@ -78,6 +80,7 @@ __all__ = [
     "TableEncoder",
     "Trainer",
     "__version__",
+    "evaluate",
     "load",
     "save",
 ]
