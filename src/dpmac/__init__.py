@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Machine,
         PrivacyWarning,
     )
-    from dpmac.evaluation import evaluate
+    from dpmac.evaluation import evaluate, split
     from dpmac.extensions.ledgers import Ledger
     from dpmac.nets.network import DenseNetwork, Network
     from dpmac.planning.plan import Plan
@@ -58,6 +58,7 @@ _HOMES = {
     "evaluate": "dpmac.evaluation",
     "load": "dpmac.saving",
     "save": "dpmac.saving",
+    "split": "dpmac.evaluation",
 }
 
 __all__ = [
@@ -83,6 +84,7 @@ __all__ = [
     "evaluate",
     "load",
     "save",
+    "split",
 ]
 
 

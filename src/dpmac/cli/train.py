@@ -50,6 +50,9 @@ def train(
     new_ledger: Annotated[
         bool, typer.Option("--new-ledger", help="Begin a ledger though one of nearly the same name is there.")
     ] = False,
+    split: Annotated[
+        str | None, typer.Option(help="The split of the ledger's data set that FILE is (dpmac split).", metavar="NAME")
+    ] = None,
     data_set: Annotated[str, typer.Option(help="What you call the rows, for the ledger.", metavar="NAME")] = "",
     purpose: Annotated[str, typer.Option(help="What the model is for, for the ledger.", metavar="TEXT")] = "",
     name: Annotated[str, typer.Option(help="The model's name in the ledger. Left out: the folder's.")] = "",
@@ -193,6 +196,7 @@ def train(
                 scratch=absolute(scratch_folder(scratch)) or scratch,
                 searched=searched,
                 ranges_from=ranges_from,
+                split=split,
             )
             job = replace(job, written=job.written_now())  # before it is read: a change meanwhile is then noticed, too
             table = job.opened(quiet=quiet or as_json or not world.leads)
@@ -209,7 +213,9 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
     """Make the run folder and train."""
     from dpmac.cli.accounts import held
     from dpmac.cli.jobs import OWN_LEDGER
+    from dpmac.cli.scores import public_rows
     from dpmac.cli.several import said_once
+    from dpmac.cli.split import check_split
     from dpmac.cli.training import follow
 
     shared = bool(job.ledger)
@@ -217,6 +223,8 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
         _check_numbers(job)
         check_kept(job)
         public = public_rows(job, table)
+        if job.split is not None and world.leads:
+            check_split(job.split, job.ledger, table)
         if not shared:
             job = replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
     if not world.leads:
@@ -248,26 +256,6 @@ def _begin(
             discard(folder)  # it had not begun
         raise
     tell(job, done, time.monotonic() - started, as_json=as_json)
-
-
-def public_rows(job: Job, private: Any = None) -> Any:
-    """The rows of ``--public-test``, every cell and label of them looked over; None without any. Pictures must be like
-    the ``private`` ones."""
-    if job.pictures is not None:
-        from dpmac.cli.pictures import public_pictures
-
-        return public_pictures(job, private, quiet=True)
-    from dpmac.cli.scores import check_scored
-    from dpmac.tables.files import read_table
-    from dpmac.tables.lines import at_lines
-
-    if job.public_test is None:
-        return None
-    schema = job.read_schema()
-    table = read_table(job.public_test, schema)
-    with at_lines(job.public_test):
-        check_scored(schema, table, job.public_test)
-    return table
 
 
 def check_kept(job: Job) -> None:

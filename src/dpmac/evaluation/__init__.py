@@ -4,5 +4,6 @@ from dpmac.evaluation.evaluating import evaluate
 from dpmac.evaluation.intervals import Figure
 from dpmac.evaluation.result import Evaluation
 from dpmac.evaluation.single import private_score
+from dpmac.evaluation.splitting import Split, split
 
-__all__ = ["Evaluation", "Figure", "evaluate", "private_score"]
+__all__ = ["Evaluation", "Figure", "Split", "evaluate", "private_score", "split"]

@@ -82,8 +82,8 @@ def _subgroups(model: Any, X: Any, by: Sequence[str]) -> tuple[Tensor, dict[str,
     """The codes of the subgroups' columns (rows, columns), and their values; "other" is one of them."""
     schema, values, codes = _schema_of(model), dict[str, Sequence[str]](), list[Tensor]()
     for name in [by] if isinstance(by, str) else by:
-        column = None if schema is None else schema.columns.get(name)
-        if not isinstance(column, Category):
+        column = schema.columns.get(name) if schema is not None else None
+        if schema is None or not isinstance(column, Category):
             raise ArgumentError("by", name, "name columns of the schema that are categories: their values are public")
         found = column.coded(name, schema.cells.read(column, cells(X, [name])[name]))
         codes.append(torch.from_numpy(found).nan_to_num(nan=float(column.other)))

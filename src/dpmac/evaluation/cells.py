@@ -34,7 +34,7 @@ def balanced(noisy: Array, deviation: float, known: Sequence[tuple[Array, Array,
     short = np.moveaxis(wanted, 0, -1) - flat @ masks.T
     spread = max(deviation, 1e-9) ** 2
     gain = spread * masks.T @ np.linalg.inv(spread * masks @ masks.T + np.diag(sizes))
-    return (flat + short @ gain.T).reshape(*noisy.shape[:-2], *shape)
+    return np.asarray((flat + short @ gain.T).reshape(*noisy.shape[:-2], *shape))
 
 
 def possible(cells: Array, n: int) -> Array:
@@ -47,7 +47,7 @@ def possible(cells: Array, n: int) -> Array:
 def smoothed(cells: Array) -> Array:
     """Cells that are at least 0, each label's spread over neighbours: what simulated tables are drawn from."""
     ends = np.concatenate([cells[..., :1], cells, cells[..., -1:]], axis=-1)
-    return (ends[..., :-2] + 2.0 * ends[..., 1:-1] + ends[..., 2:]) / 4.0
+    return np.asarray((ends[..., :-2] + 2.0 * ends[..., 1:-1] + ends[..., 2:]) / 4.0)
 
 
 def nearest(cells: Array, totals: Array) -> Array:
@@ -57,4 +57,4 @@ def nearest(cells: Array, totals: Array) -> Array:
     places = np.arange(1, cells.shape[-1] + 1)
     kept = (falling - over / places > 0).sum(axis=-1).clip(1, None)
     level = np.take_along_axis(over, kept[..., None] - 1, axis=-1) / kept[..., None]
-    return (cells - level).clip(0.0, None)
+    return np.asarray((cells - level).clip(0.0, None))

@@ -78,7 +78,7 @@ class Classes:
         return y[:, self.place]
 
     def _bin(self, u: Tensor) -> Tensor:
-        return torch.bucketize(self._said(u), EDGES.to(u.device), right=True)
+        return torch.bucketize(self._said(u).contiguous(), EDGES.to(u.device), right=True)
 
     def _cell(self, u: Tensor, y: Tensor) -> Tensor:
         return (self._positive(u, y) > 0.5) * curves.BINS + self._bin(u)

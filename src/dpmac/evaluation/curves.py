@@ -1,8 +1,9 @@
 """What follows from counts of label by score bin: AUROC, average precision, rates at thresholds.
 
-The bins are fixed beforehand, evenly in log-odds where scores usually are (:data:`EDGES`), with an edge at 1/2. Two rows in one bin are compared by what is known of it: within a bin the positives' share rises with the score,
-by the slope that the bins themselves show, so that a positive is above a negative a little more often than not. Without
-that an area would be too small by about a hundredth.
+The bins are fixed beforehand, evenly in log-odds where scores usually are (:data:`EDGES`), with an edge at 1/2. Two
+rows in one bin are compared by what is known of it: within a bin the positives' share rises with the score, by the
+slope that the bins themselves show, so that a positive is above a negative a little more often than not. Without that
+an area would be too small by about a hundredth.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def slope(cells: Array) -> Array:
     mean = (weight * MIDDLES).sum(axis=-1) / (weight.sum(axis=-1) + 1e-9)
     far = MIDDLES - mean[..., None]
     rise = ((cells[..., 1, :] - both * p) * far).sum(axis=-1) / ((weight * far**2).sum(axis=-1) + 10 * _PRIOR)
-    return (1.0 + rise).clip(0.0, 2.5)
+    return np.asarray((1.0 + rise).clip(0.0, 2.5))
 
 
 def auroc(cells: Array) -> Array:
@@ -47,7 +48,7 @@ def auroc(cells: Array) -> Array:
     below = np.cumsum(negative, axis=-1) - negative
     within = 0.5 + (slope(cells)[..., None] * WIDTHS / 12.0).clip(0.0, 0.2)
     won = (positive * (below + within * negative)).sum(axis=-1)
-    return won / (positive.sum(axis=-1) * negative.sum(axis=-1))
+    return np.asarray(won / (positive.sum(axis=-1) * negative.sum(axis=-1)))
 
 
 def average_precision(cells: Array) -> Array:
@@ -59,38 +60,38 @@ def average_precision(cells: Array) -> Array:
     false = np.cumsum(negative, axis=-2) - negative + negative * (_STEPS - curve)
     precise = (true / (true + false).clip(1e-9, None)).clip(0.0, 1.0)
     each = (precise * (1.0 + bend * (1.0 - 2.0 * _STEPS))).mean(axis=-1)
-    return (positive[..., 0] * each).sum(axis=-1) / positive.sum(axis=(-1, -2))
+    return np.asarray((positive[..., 0] * each).sum(axis=-1) / positive.sum(axis=(-1, -2)))
 
 
 def accuracy(cells: Array) -> Array:
     """The share of rows whose likelier class is the true one."""
     right = cells[..., 0, :HALF].sum(axis=-1) + cells[..., 1, HALF:].sum(axis=-1)
-    return right / cells.sum(axis=(-1, -2))
+    return np.asarray(right / cells.sum(axis=(-1, -2)))
 
 
 def base_rate(cells: Array) -> Array:
-    return cells[..., 1, :].sum(axis=-1) / cells.sum(axis=(-1, -2))
+    return np.asarray(cells[..., 1, :].sum(axis=-1) / cells.sum(axis=(-1, -2)))
 
 
 def sensitivity(cells: Array, first: int) -> Array:
     """Of the positives those in bin ``first`` and above."""
-    return cells[..., 1, first:].sum(axis=-1) / cells[..., 1, :].sum(axis=-1)
+    return np.asarray(cells[..., 1, first:].sum(axis=-1) / cells[..., 1, :].sum(axis=-1))
 
 
 def specificity(cells: Array, first: int) -> Array:
     """Of the negatives those below bin ``first``."""
-    return cells[..., 0, :first].sum(axis=-1) / cells[..., 0, :].sum(axis=-1)
+    return np.asarray(cells[..., 0, :first].sum(axis=-1) / cells[..., 0, :].sum(axis=-1))
 
 
 def precision(cells: Array, first: int) -> Array:
     """Of the rows in bin ``first`` and above the positive ones."""
-    return cells[..., 1, first:].sum(axis=-1) / (cells[..., first:].sum(axis=(-1, -2)) + 1e-9)
+    return np.asarray(cells[..., 1, first:].sum(axis=-1) / (cells[..., first:].sum(axis=(-1, -2)) + 1e-9))
 
 
 def called(cells: Array, first: int) -> Array:
     """The share of rows in bin ``first`` and above."""
-    return cells[..., first:].sum(axis=(-1, -2)) / cells.sum(axis=(-1, -2))
+    return np.asarray(cells[..., first:].sum(axis=(-1, -2)) / cells.sum(axis=(-1, -2)))
 
 
 def _logistic(x: Array) -> Array:
-    return 1.0 / (1.0 + np.exp(-x))
+    return np.asarray(1.0 / (1.0 + np.exp(-x)))

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dpmac.checks import ArgumentError
 from dpmac.evaluation.asked import Asked, book_for, delta_for, epsilon_from
 from dpmac.evaluation.result import Evaluation
+from dpmac.extensions.provenance import origin_of
 from dpmac.methods.scores import Scores
 from dpmac.privacy import Ledger
 from dpmac.privacy.accounting import epsilon_of
@@ -30,8 +32,8 @@ def evaluate(
 ) -> Evaluation:
     """What ``model`` scores on private rows, at the price of ``epsilon``: one release, with intervals of 95 %.
 
-    ``X`` and ``y`` are as of ``fit`` (``y`` None takes the schema's target), and so is ``groups``. The release goes into
-    ``ledger``; None takes the model's own, where it is added to what the training has cost. For rows that were not
+    ``X`` and ``y`` are as of ``fit`` (``y`` None takes the schema's target), and so is ``groups``. The release goes
+    into ``ledger``; None takes the model's own, where it is added to what the training has cost. For rows that were not
     trained on, divide the data set (:func:`dpmac.split`), train in the ledger of one split, and give the other's here:
     then a row pays for the training or for the scores, and not for both.
 
@@ -43,6 +45,7 @@ def evaluate(
     asked = Asked.of(model, X, y, groups, by)
     book = book_for(model, ledger)
     delta = delta_for(model, book, delta, asked.n)
+    _check_origin(model, book)
     scores = Scores.for_budget(epsilon, delta, asked.kind.tallies())
     source = noise_source(random_state)
     with book.exclusive():
@@ -62,3 +65,13 @@ def evaluate(
         split=getattr(book, "name", ""),
         seeded=source.seeded,
     )
+
+
+def _check_origin(model: Any, book: Ledger) -> None:
+    """Raise unless the ledger holds what has shaped the model: its rows may be the same."""
+    if not origin_of(model.run_.outputs, name="model").within(book):
+        fix = (
+            "it does not hold what the model's training has released: give the ledger that it was trained with, or one "
+            "of its splits (dpmac split); otherwise the price would leave the training out"
+        )
+        raise ArgumentError("ledger", book, fix)

@@ -105,4 +105,8 @@ class Evaluation:
     def __str__(self) -> str:
         width = max(map(len, self.scores.figures))
         lines = [f"{name.replace('_', ' '):{width}}  {one}" for name, one in self.scores.figures.items()]
+        for column, each in self.scores.groups.items():
+            for value, rates in each.items():
+                said = ", ".join(f"{name.replace('_', ' ')} {one}" for name, one in rates.items())
+                lines.append(f"{column} {value}: {said}")
         return "\n".join([*lines, self.price])

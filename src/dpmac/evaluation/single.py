@@ -25,16 +25,17 @@ def tally_for(kind: classes.Classes | errors.Numbers, metric: str) -> Tally:
     accuracy. A log-loss counts up to 5, and is divided by 5; an error is divided by the target's range."""
     of: Callable[[Tensor, Tensor], Tensor] | None = None
     if isinstance(kind, classes.Classes):
-        of = {
+        known: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
             "accuracy": kind._right,
             "log_loss": partial(classes._loss, kind.predict, kind.classes),
             "brier_score": partial(classes._brier, kind.predict, kind.classes),
-        }.get(metric)
+        }
+        of = known.get(metric)
     elif metric in OF_NUMBERS:
         of = errors._size
     if of is None:
-        known = OF_CLASSES if isinstance(kind, classes.Classes) else OF_NUMBERS
-        raise ArgumentError("metric", metric, f"choose one of {', '.join(known)}")
+        names = OF_CLASSES if isinstance(kind, classes.Classes) else OF_NUMBERS
+        raise ArgumentError("metric", metric, f"choose one of {', '.join(names)}")
     return numbers(NAME, 1.0, [of])
 
 
