@@ -23,6 +23,7 @@ from dpmac.evaluation.cells import balanced, possible, smoothed
 from dpmac.evaluation.intervals import Figure, of_mean, of_rates, simulated
 from dpmac.evaluation.result import Score, Threshold
 from dpmac.methods.scores import Array, Tallied, Tally, counts, means, numbers
+from dpmac.randomness import NoiseSource
 
 CELLS, SUMS, WITHIN = "label by score", "sums", "score within its bin"
 SHARES = {CELLS: 0.62, SUMS: 0.33, WITHIN: 0.05}
@@ -108,12 +109,11 @@ class Classes:
         cells = balanced(found.sums[CELLS].reshape(shape), deviation, known, n)
         shares = smoothed(possible(cells, n))
 
-        def again(exact: Array, draw: np.random.Generator) -> Array:
-            noisy = exact + deviation * draw.normal(size=exact.shape)
-            sums = [
-                (mask, (exact * mask).sum(axis=(-1, -2)) + sums_noise * draw.normal(size=len(exact)), sums_noise)
-                for mask, *_ in known
-            ]
+        def again(exact: Array, source: NoiseSource) -> Array:
+            noisy = exact + deviation * source.normal(exact.shape).numpy()
+            errors = sums_noise * source.normal((len(known), len(exact))).numpy()
+            totals = [(exact * mask).sum(axis=(-1, -2)) for mask, *_ in known]
+            sums = [(known[k][0], totals[k] + errors[k], sums_noise) for k in range(len(known))]
             return balanced(noisy, deviation, sums, n)
 
         others = simulated(shares, n, again)
@@ -126,7 +126,7 @@ class Classes:
             thresholds = [_threshold(cells, others, first, found) for first in range(1, curves.BINS)]
             at = thresholds[curves.HALF - 1]
             figures |= {f"{name}_at_0.5": rate for name, rate in at.rates().items() if name != "called"}
-        spread = _spreads(shares, n)
+        spread = _spreads(possible(cells, n), n)
         figures["accuracy"] = of_mean(float(right), math.hypot(noise, math.sqrt(max(right * (1 - right), 0.0) / n)))
         if self.place is not None:
             figures["accuracy"] = of_rates(float(curves.accuracy(cells)), curves.accuracy(others))

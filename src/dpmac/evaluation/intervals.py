@@ -7,12 +7,15 @@ of unbiased counts are close to unbiased themselves, so the interval is symmetri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+
+from dpmac.randomness import NoiseSource, SeededNoise
 
 Array = np.ndarray[Any, Any]
 DRAWS = 400
@@ -48,12 +51,14 @@ def of_mean(mean: float, deviation: float, low: float = 0.0, high: float = 1.0) 
     return Figure(value, below, above)
 
 
-def simulated(shares: Array, n: int, again: Callable[[Array, np.random.Generator], Array]) -> Array:
+def simulated(shares: Array, n: int, again: Callable[[Array, NoiseSource], Array]) -> Array:
     """What ``again`` releases of the exact cells of tables of ``n`` rows that are drawn with these shares.
 
-    The draws are seeded: they only decide the last digits, and whoever reads the release sees the same interval.
+    The counts are normal, with the variances and covariances of a multinomial distribution. The draws are seeded: they
+    only decide the last digits, and whoever reads the release sees the same interval.
     """
-    draw = np.random.default_rng(0)
-    flat = shares.reshape(-1) / shares.sum()
-    tables = draw.multinomial(n, flat, size=DRAWS).reshape(DRAWS, *shares.shape).astype(float)
-    return again(tables, draw)
+    source = SeededNoise(0, "/intervals")
+    p = shares.reshape(-1) / shares.sum()
+    drawn = np.sqrt(p) * source.normal((DRAWS, p.size)).numpy()
+    tables = n * p + math.sqrt(n) * (drawn - p * drawn.sum(axis=1, keepdims=True))
+    return again(tables.reshape(DRAWS, *shares.shape), source)
