@@ -21,10 +21,12 @@ from dpmac.checks import ArgumentError
 from dpmac.extensions.accounts import Account
 from dpmac.extensions.entries import from_dict, published, to_dict
 from dpmac.extensions.ledger_file import LedgerFile
+from dpmac.extensions.ledger_header import check_line
 from dpmac.extensions.ledger_places import check_place
 from dpmac.extensions.splits import Divided, Splits
 from dpmac.extensions.writers import sole_writer
 from dpmac.kernels.streams import fresh_name
+from dpmac.limits import check_kept
 from dpmac.old_names import OldAttribute
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.sampling import ROW
@@ -109,10 +111,12 @@ class Ledger(Divided):
     def _keep(self, entry: Entry) -> None:
         noted = {word: said for word, said in self._words().items() if not getattr(entry, word)}
         dated = replace(entry, date=_today(), **noted)  # type: ignore[arg-type]
+        line = to_dict(dated)
+        check_line(line)
         with self.exclusive():
             self._check_total(entry)
             if self._file is not None:
-                self._file.append(to_dict(dated))
+                self._file.append(line)
             self._entries.append(dated)
 
     @contextmanager
@@ -133,6 +137,10 @@ class Ledger(Divided):
         Each thread has its own notes; those of the thread that created the ledger apply where others noted nothing.
         """
         thread, said = threading.get_ident(), {"purpose": purpose, "model": model, "run": run}
+        for word, text in said.items():
+            if text is not None and not isinstance(text, str):
+                raise ArgumentError(word, text, "give a text, or None")
+            check_kept(word, text)
         before = self._noted.get(thread, {})
         self._noted[thread] = {**before, **{word: text for word, text in said.items() if text is not None}}
         try:
