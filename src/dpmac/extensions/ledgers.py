@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpmac.checks import ArgumentError
+from dpmac.checks import ArgumentError, how_many
 from dpmac.extensions.accounted import HeldToAccount
 from dpmac.extensions.accounts import Account
 from dpmac.extensions.entries import from_dict, published, to_dict
@@ -256,7 +256,10 @@ class Ledger(HeldToAccount):
         return self
 
     def __repr__(self) -> str:
-        return f"Ledger({len(self)} releases)"
+        count = how_many(len(self), "release")
+        if self.path is None:
+            return f"Ledger({count})"
+        return f"Ledger({str(self.path)!r}, {count})"
 
 
 class _Replayed(Ledger):
