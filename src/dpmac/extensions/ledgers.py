@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpmac.checks import ArgumentError
+from dpmac.checks import ArgumentError, how_many
 from dpmac.extensions.accounts import Account
 from dpmac.extensions.entries import from_dict, published, to_dict
 from dpmac.extensions.ledger_file import LedgerFile
@@ -272,7 +272,10 @@ class Ledger(Divided):
         return self
 
     def __repr__(self) -> str:
-        return f"Ledger({len(self)} releases)"
+        count = how_many(len(self), "release")
+        if self.path is None:
+            return f"Ledger({count})"
+        return f"Ledger({str(self.path)!r}, {count})"
 
 
 class _Replayed(Ledger):
