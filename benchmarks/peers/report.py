@@ -99,6 +99,7 @@ def plot(rows: list[Row], table: str, methods: Sequence[str], epsilons: Sequence
 
 SHOWN = {
     "dpmac": "dpmac",
+    "dpmac-additive": "dpmac, additive",
     "dp-ebm": "DP-EBM",
     "opacus": "Opacus",
     "diffprivlib": "diffprivlib",
