@@ -99,11 +99,11 @@ def plot(rows: list[Row], table: str, methods: Sequence[str], epsilons: Sequence
 
 SHOWN = {
     "dpmac": "dpmac",
-    "dpmac-additive": "dpmac, additive",
     "dp-ebm": "DP-EBM",
     "opacus": "Opacus",
     "diffprivlib": "diffprivlib",
     "dp-xgboost": "DP-XGBoost",
+    "dpmac-additive": "dpmac, additive",
 }
 BESIDE = {"linear": "linear, not private", "boosting": "boosting, not private"}
 

@@ -122,23 +122,25 @@ class Additive(AdditiveArguments, Edited, Mapped):
         self._trained_bins = self._bins_of(defaults)
         return super()._map_of(given, defaults)
 
-    def _train(self, given: Given, targets: Tensor, *more: Any, **options: Any) -> tuple[PrivateRows, Outputs, NoiseSource]:
-        self.__dict__.pop("edits_", None)
-        self.__dict__.pop("term_noise_", None)
+    def _train(
+        self, given: Given, targets: Tensor | None, loss: Any, **more: Any
+    ) -> tuple[PrivateRows, Outputs, NoiseSource]:
+        for name in ("edits_", "term_noise_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if self._is_additive():
             self._gain = []
-            several = getattr(more[0], "name", "") == "multilabel"
-            if self.monotone and targets.shape[1] > 2 and not several:
+            several = getattr(loss, "name", "") == "multilabel"
+            if self.monotone and targets is not None and targets.shape[1] > 2 and not several:
                 raise ArgumentError("monotone", dict(self.monotone), _MANY)
-        return super()._train(given, targets, *more, **options)
+        return super()._train(given, targets, loss, **more)
 
     def _wstep(self, rate: float, defaults: Defaults, plan: Plan) -> WStep:
         """Where there is noise, what becomes of it in the weights is followed."""
         found = super()._wstep(rate, defaults, plan)
         if not self._is_additive() or not plan.noise_multiplier or not isinstance(found, Averaged):
             return found
-        (layer, *_) = self._bound(defaults).promise([Partition("layer 1", (1,))])
-        return NoiseGain(found, plan.noise_multiplier * layer.scale / plan.batch_size, self._gain)
+        scale = self._bound(defaults).promise([Partition("layer 1", (1,))])[0].scale or 0.0
+        return NoiseGain(found, plan.noise_multiplier * scale / plan.batch_size, self._gain)
 
     # --- what becomes of it -------------------------------------------------------------------------------------------
 
@@ -181,8 +183,12 @@ class Additive(AdditiveArguments, Edited, Mapped):
     def _noise_of_a_gradient(self) -> float:
         """The deviation of the noise on every released mean gradient; the largest, where a bound learns."""
         plan, names = self.plan_, set(self.network_.layer_names)
-        own = [e for e in self.privacy_.ledger.entries if (e.label, e.noise_multiplier) == (STEP, plan.noise_multiplier)]
-        most = max((scale for e in own[-plan.steps :] for name, scale in e.scales.items() if name in names), default=0.0)
+        own = [
+            e for e in self.privacy_.ledger.entries if (e.label, e.noise_multiplier) == (STEP, plan.noise_multiplier)
+        ]
+        most = max(
+            (scale for e in own[-plan.steps :] for name, scale in e.scales.items() if name in names), default=0.0
+        )
         return WIDENED * plan.noise_multiplier * most / plan.batch_size
 
     def _put(self, encoder: TermEncoder, kept: Linear) -> None:

@@ -164,7 +164,8 @@ class Edited:
 
     def _values(self) -> Array:
         """The weights of the points (units, points), of two classes with zeros first."""
-        return np.array(self.network_.weight_layers[-1].matrix()[:, :-1].detach().cpu().numpy())
+        found: Array = np.array(self.network_.weight_layers[-1].matrix()[:, :-1].detach().cpu())
+        return found
 
     def _write_values(self, values: Array) -> None:
         layer = self.network_.weight_layers[-1]
@@ -197,7 +198,7 @@ class Edited:
         """Values in the units of the outputs as weights."""
         if not hasattr(self, "classes_"):
             low, high = self.target_range_  # type: ignore[attr-defined]
-            return values * (2 / (high - low))
+            return np.asarray(values * (2 / (high - low)))
         if len(values) < len(self._values()):
             return np.concatenate([np.zeros_like(values), values])
         return values

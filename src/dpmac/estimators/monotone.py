@@ -89,7 +89,8 @@ def _allowed(
     slopes = directions[axis.column] * np.diff(row[own.start : own.stop]) / np.diff(fine)
     middle = (fine[1:] + fine[:-1]) / 2
     least = [
-        slopes[(middle > low) & (middle < high)].min(initial=np.inf) * (high - low) for low, high in pairwise(axis.knots)
+        slopes[(middle > low) & (middle < high)].min(initial=np.inf) * (high - low)
+        for low, high in pairwise(axis.knots)
     ]
     room = np.where(np.isfinite(least), least, 0.0) * (1 - 1e-12) / shares[axis.column]
     return np.concatenate([[0.0], np.cumsum(np.maximum(room, 0.0))])

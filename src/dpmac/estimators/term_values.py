@@ -40,7 +40,7 @@ class Linear:
         if encoder.singles:
             for block in encoder.blocks:
                 if len(block.axes) > 1:
-                    _give_back(values, constant, block, encoder, places)
+                    _give_back(values, constant, block, places)
         for block in encoder.blocks:
             listed = block.axes[0].listed
             if len(block.axes) == 1 and listed:
@@ -95,10 +95,12 @@ def at_points(table: FeatureMap, encoder: TermEncoder) -> Array:
 
 def _taken_apart(feature_map: FeatureMap) -> tuple[FeatureMap, Whitening | None]:
     """The encoding of the table, and the whitening behind it, if there is one."""
-    whitening = None
-    if isinstance(feature_map, Chain):
-        feature_map, whitening = feature_map.feature_maps  # type: ignore[assignment]
-    return feature_map, whitening
+    if not isinstance(feature_map, Chain):
+        return feature_map, None
+    table, whitening = feature_map.feature_maps
+    assert isinstance(table, FeatureMap)
+    assert isinstance(whitening, Whitening)
+    return table, whitening
 
 
 def paired(encoder: FeatureMap, terms: TermEncoder) -> FeatureMap:
@@ -113,7 +115,6 @@ def _give_back(
     values: Array,
     constant: Array,
     block: Block,
-    encoder: TermEncoder,
     places: dict[tuple[str, str], Block],
 ) -> None:
     """Move the means of a pair along each axis into the terms of its columns, and its own mean into the constant."""
@@ -132,6 +133,7 @@ def _give_back(
             values[:, own.start : own.stop] += moved[:, :points]
         else:
             fine = own.axes[0].knots
+            assert fine is not None
             for row, line in zip(values, moved, strict=True):
                 row[own.start : own.stop] += np.interp(fine, axis.knots, line[:points])
         if axis.gap:

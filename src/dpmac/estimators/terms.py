@@ -25,9 +25,9 @@ _BLOCK = 4096  # rows at a time
 class AdditiveModel:
     """A sum of terms: their values (outputs, points) at the points of the encoder, and an intercept (outputs,).
 
-    ``noise`` is the deviation of the released noise on each value, at most by an estimate (:mod:`dpmac.mac.wsteps.gain`),
-    or zeros; ``by_hand`` are the terms that somebody has set since. ``link`` says what becomes of the sum: "logistic",
-    "softmax", "labels" (a logistic for each) or "number", within ``limits``.
+    ``noise`` is the deviation of the released noise on each value (:mod:`dpmac.mac.wsteps.gain`), or zeros;
+    ``by_hand`` are the terms that somebody has set since. ``link`` says what becomes of the sum: "logistic", "softmax",
+    "labels" (a logistic for each) or "number", within ``limits``.
     """
 
     encoder: TermEncoder

@@ -162,7 +162,9 @@ def checked_pairs(schema: Schema, pairs: Any) -> tuple[tuple[str, str], ...]:
         if one == other or (one, other) in found or (other, one) in found:
             raise ArgumentError("additive", pair, "give two different columns, and each pair once")
         if name_of(pair) in features:
-            raise ArgumentError("additive", pair, f"a column is called {name_of(pair)!r}, as the pair's term: rename it")
+            raise ArgumentError(
+                "additive", pair, f"a column is called {name_of(pair)!r}, as the pair's term: rename it"
+            )
         points = int(np.prod([_points(features[name]) for name in pair]))
         if points > MOST_POINTS:
             fix = f"its grid would have {points:,} points, and {MOST_POINTS:,} are the most: list fewer values"

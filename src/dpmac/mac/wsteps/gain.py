@@ -1,14 +1,14 @@
 """How much of the releases' noise is in the weights: known, because the noise is.
 
 A W-step turns released gradients into weights. Adam's step of a weight is linear in its gradients, but for a division
-by the root of their mean square, which is taken as it was (and never as less than the noise's own: in the first steps
-it is the square of a gradient or two, and a step is no larger for that). So noise of deviation 1 on every gradient becomes noise of a
-deviation that follows from the learning rates and these roots alone: here it is carried along, step by step, as the
-covariance of Adam's first moment, the weight and its moving average. All of it is post-processing.
+by the root of their mean square. That is taken as it was, and never as less than the noise's own: in the first steps it
+is the square of a gradient or two, and a step is no larger for that. So noise of deviation 1 on every gradient becomes
+noise of a deviation that follows from the learning rates and these roots alone: here it is carried along, step by step,
+as the covariance of Adam's first moment, the weight and its moving average. All of it is post-processing.
 
-What is left out is that later gradients pull a weight back that noise has moved. That makes noise smaller as a rule
-(the loss is convex in the weights of a linear model), so this is what the noise can be *at most*, by an estimate and not
-by a proof.
+What is left out is that later gradients pull a weight back that noise has moved, which makes noise smaller as a rule
+(the loss is convex in the weights of a linear model). So this is rather too much than too little; it is an estimate and
+no bound that is proved (docs/additive.md has it beside the spread of repeated fits).
 """
 
 from __future__ import annotations

@@ -106,7 +106,9 @@ class Category(ColumnKind):
         return "are none of its values and count as 'other': compare the spelling, upper and lower case too"
 
     def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:  # noqa: ARG002
-        hot = (self._listed_place(value) == torch.arange(self.other + 1, dtype=value.dtype, device=value.device)) & there
+        hot = (
+            self._listed_place(value) == torch.arange(self.other + 1, dtype=value.dtype, device=value.device)
+        ) & there
         return [hot.to(value.dtype)]
 
     def _listed_place(self, value: Tensor) -> Tensor:

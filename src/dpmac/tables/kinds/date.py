@@ -24,7 +24,6 @@ from torch import Tensor
 from dpmac.checks import ArgumentError
 from dpmac.tables.kinds.base import Array, ColumnKind, Quote
 from dpmac.tables.kinds.bases import Basis, Levels, eye
-from dpmac.tables.kinds.protocols import Draws, Guess
 from dpmac.tables.kinds.calendar import month, weekday
 from dpmac.tables.kinds.day_numbers import (
     EPOCH,
@@ -37,6 +36,7 @@ from dpmac.tables.kinds.day_numbers import (
     days_of,
     read_date,
 )
+from dpmac.tables.kinds.protocols import Draws, Guess
 from dpmac.tables.kinds.shared import (
     allowed,
     bent,
