@@ -18,8 +18,8 @@ ELSEWHERE = {
     "dpmac reproduce": "tests/reproduction",
 }
 SLOW = ("dpmac budget", "dpmac report", "dpmac export", "--target weight", "--groups")  # each tested by itself too
-ORDER = ["schema", "train", "resume", "evaluate", "predict", "inspect", "report", "export", "statement", "key", "sign"]
-ORDER += ["verify", "ledger init", "ledger"]
+ORDER = ["schema", "train", "resume", "edit", "evaluate", "predict", "inspect", "report", "export", "statement", "key"]
+ORDER += ["sign", "verify", "ledger init", "ledger"]
 
 
 def walked(command, name="dpmac"):

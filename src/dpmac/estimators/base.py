@@ -28,7 +28,7 @@ from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.extensions.outputs import remember
 from dpmac.extensions.provenance import check_origin, origin_of
-from dpmac.mac import Z_STEPS, Averaged, FixedPrediction, OptimizerStep, ZStep, cosine
+from dpmac.mac import Z_STEPS, Averaged, FixedPrediction, OptimizerStep, WStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.modules.task import device_of
 from dpmac.nets import Activation, DenseNetwork, Network, WideNetwork, activation
@@ -122,7 +122,7 @@ class TrainedEstimator(Planned, Resumable):
                 plan,
                 zstep=zstep,
                 bound=bound,
-                wstep=Averaged(OptimizerStep(lr=rate, schedule=cosine, penalty=defaults.penalty), defaults.average),
+                wstep=self._wstep(rate, defaults, plan),
                 source=source,
                 expansion=Gradients(),
                 feature_map=feature_map,
@@ -177,6 +177,9 @@ class TrainedEstimator(Planned, Resumable):
 
     def _zstep(self) -> ZStep:
         return FixedPrediction()
+
+    def _wstep(self, rate: float, defaults: Defaults, plan: Plan) -> WStep:  # noqa: ARG002 - for the estimator to see
+        return Averaged(OptimizerStep(lr=rate, schedule=cosine, penalty=defaults.penalty), defaults.average)
 
     def _defaults(self, own: Plan) -> Defaults:
         raise NotImplementedError
