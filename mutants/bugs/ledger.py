@@ -14,7 +14,7 @@ MUTANTS = (
         "A release is kept in memory, and the file is written some other time.",
         "Writing at the end is faster.",
         "extensions/ledgers.py",
-        "self._file.append(to_dict(dated))",
+        "self._file.append(line)",
         "pass",
         (f"{LEDGER}::test_file_and_memory_agree_and_a_loaded_ledger_goes_on",),
     ),
