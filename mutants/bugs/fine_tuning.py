@@ -122,7 +122,7 @@ MUTANTS = (
     ),
     Mutant(
         "drawn-start-forgets",
-        "A network that begins from drawn rows forgets what had shaped their generator, and on whose word it is public.",
+        "A network that begins from drawn rows forgets what had shaped their generator, and who calls it public.",
         "A prior that releases have shaped is refused.",
         "priors/pretraining.py",
         "        mark(network, Origin.merged(network.origin, known))\n",
