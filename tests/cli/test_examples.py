@@ -19,7 +19,7 @@ ELSEWHERE = {
 }
 SLOW = ("dpmac budget", "dpmac report", "dpmac export", "--target weight", "--groups")  # each tested by itself too
 ORDER = ["schema", "train", "resume", "evaluate", "predict", "inspect", "report", "export", "statement", "key", "sign"]
-ORDER += ["verify", "ledger"]
+ORDER += ["verify", "ledger init", "ledger"]
 
 
 def walked(command, name="dpmac"):
