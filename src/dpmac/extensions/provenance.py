@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 _KEY = "dpmac.origin"  # in a state_dict's metadata
 _MOST = 100_000  # maximal number of objects that are inspected in one thing
 _BOOKS = tuple(  # modules of ledgers, which are not inspected
-    f"dpmac.{name}" for name in ("extensions.ledgers", "privacy.ledger", "privacy.entry", "extensions.ledger_file")
+    f"dpmac.{name}"
+    for name in (
+        *("extensions.ledgers", "extensions.split_ledgers", "extensions.ledger_file", "privacy.ledger"),
+        "privacy.entry",
+    )
 )
 Runs = Mapping[str, tuple[Mechanism, ...]]
 _HELD: WeakKeyDictionary[Releases, set[Origin]] = WeakKeyDictionary()  # origins that a ledger is known to contain
