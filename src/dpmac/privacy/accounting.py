@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.kernels.loss_distributions import FULL, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian, quiet_absl
+from dpmac.kernels.selection import Selection, renyi_epsilon
 
 Accountant = Literal["pld", "rdp"]
 Figure = tuple[float, Literal["pld", "rdp", "gaussian"]]  # epsilon, and what gave it: "gaussian" is the closed form
@@ -43,6 +44,7 @@ class Mechanism:
     count: int = 1
     label: str = "gaussian"
     overflow: float = 0.0
+    search: Selection | None = None  # of private runs: then this is the least noise multiplier of any of their releases
 
     def __post_init__(self) -> None:
         # stored as plain floats: a half-precision number would round or overflow in later arithmetic
@@ -52,9 +54,13 @@ class Mechanism:
         object.__setattr__(self, "count", integer("count", self.count, "give a whole number, at least 0", low=0))
         chance = number("overflow", self.overflow, "give a chance from 0 to below 1", low=0.0, high=1.0 - 2**-53)
         object.__setattr__(self, "overflow", chance)
+        if self.search is not None and (self.noise_multiplier, rate, chance) != (self.search.least_noise, 1.0, 0.0):
+            raise ArgumentError("search", self.search, "give its least_noise, and no rate or overflow beside it")
 
     def describe(self, of: str = "rows") -> str:
         """One line for the privacy statement; ``of`` names the things that samples are drawn from."""
+        if self.search is not None:
+            return f"{self.label}: {self.search.describe(of)}"
         rows = f"all {of}"
         if self.sample_rate < 1.0:
             cut = f", larger than its capacity at most once in {1 / self.overflow:.2g}" if self.overflow else ""
@@ -89,6 +95,8 @@ def event_of(mechanisms: Iterable[Mechanism]) -> Any:
     for m in merged(mechanisms):
         if m.count == 0:
             continue
+        if m.search is not None:
+            raise TypeError("a search is no event of dp-accounting's: see dpmac.kernels.selection")
         event = dpa.GaussianDpEvent(m.noise_multiplier)
         if m.noise_multiplier == 0:
             event = dpa.NonPrivateDpEvent()
@@ -166,6 +174,8 @@ def _plain_cost(released: Sequence[Mechanism], delta: float, accountant: Account
     released = [replace(m, sample_rate=1.0) if m.sample_rate > 1.0 - 1e-12 else m for m in released]
     if any(m.noise_multiplier == 0 for m in released):
         return math.inf, accountant
+    if any(m.search is not None for m in released):
+        return _cost_with_searches(released, delta, accountant, effort)
     if accountant == "pld":
         accountant, delta = trusted(released, delta)
     if accountant == "rdp":
@@ -178,14 +188,30 @@ def _plain_cost(released: Sequence[Mechanism], delta: float, accountant: Account
     return float(composed(released, effort).get_epsilon_for_delta(delta)), "pld"
 
 
+def _cost_with_searches(released: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> Figure:
+    """Both accountants bound a search, each in its own way, and the smaller figure is reported."""
+    found: Figure = renyi_epsilon(released, delta, lambda some: _divergences(some, effort)), "rdp"
+    chosen, left = trusted(released, delta)
+    if (accountant, chosen) != ("pld", "pld"):
+        return found
+    return min(found, (float(composed(released, effort).get_epsilon_for_delta(left)), "pld"))
+
+
 def _moments(mechanisms: Sequence[Mechanism], delta: float, effort: Effort) -> float:
     """The epsilon by RDP; 0 for a tiny cost whose moments are lost to rounding and come out negative."""
+    from dp_accounting import rdp
+
+    return float(rdp.compute_epsilon(*_divergences(mechanisms, effort), delta)[0])
+
+
+def _divergences(mechanisms: Sequence[Mechanism], effort: Effort) -> tuple[Any, Any]:
+    """Orders, and the Renyi divergence of the composition at each."""
     from dp_accounting import rdp
 
     with quiet_absl():
         accountant = rdp.RdpAccountant(ROUGH_ORDERS) if effort is ROUGH else rdp.RdpAccountant()
         accountant.compose(event_of(mechanisms))
-        return float(accountant.get_epsilon(delta))
+        return accountant._orders, accountant._rdp
 
 
 def accountant_version() -> str:
