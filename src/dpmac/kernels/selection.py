@@ -38,6 +38,7 @@ SPARE = 1e-14  # probability set aside for the rounding of each release: dpmac.p
 SHARES = (1e-3, 1e-2, 0.1, 0.5)  # of delta, set aside for samples that are full
 FARTHEST = 200.0  # losses of a run beyond it are counted as infinite
 POINTS = 4000  # at which e2 is tried
+COARSER = 4  # times the interval for a search by itself: adds a millionth to the variance of its losses
 _UP = 1.0 + 1e-12  # over the rounding of the few operations on a curve
 
 
@@ -89,14 +90,15 @@ def with_searches(mechanisms: Sequence[Mechanism], effort: Effort) -> Any:
     searches = [m for m in mechanisms if m.search is not None and m.count]
     rest = [m for m in mechanisms if m.search is None and m.count]
     reach = math.fsum(2 * m.count * _curve(m.search, effort).reach for m in searches if m.search)
-    h = max(DEFAULT_INTERVAL, reach / effort.composed)
+    h = max(DEFAULT_INTERVAL, COARSER * reach / effort.composed)
     whole = library.identity(value_discretization_interval=h)
-    if rest:
-        whole = composed(rest, effort, h)
+    if rest:  # many small steps need a finer grid than the large losses of a search
+        whole = composed(rest, effort, max(DEFAULT_INTERVAL, reach / effort.composed))
         h = whole._pmf_remove._discretization
     for m in searches:
         assert m.search is not None
-        whole = whole.compose(distribution(m.search, h, effort).self_compose(m.count))
+        one = distribution(m.search, h, effort)
+        whole = whole.compose(one if m.count == 1 else one.self_compose(m.count))
     return whole
 
 
@@ -137,7 +139,8 @@ class _Curve:
 
     def bound(self, losses: Array) -> Array:
         """An upper bound on the search's delta at these losses, which ascend."""
-        return np.minimum(1.0, _UP * self.mean * self.delta(losses - self.shift))
+        found: Array = np.minimum(1.0, _UP * self.mean * self.delta(losses - self.shift))
+        return found
 
 
 @functools.lru_cache(maxsize=16)
@@ -147,7 +150,8 @@ def _curve(selection: Selection, effort: Effort) -> _Curve:
 
     def delta(losses: Array) -> Array:
         deltas = [np.asarray(run.get_delta_for_epsilon(losses)) + lost for run, lost in runs]
-        return np.clip(np.max(deltas, axis=0), 0.0, 1.0)
+        worst: Array = np.clip(np.max(deltas, axis=0), 0.0, 1.0)
+        return worst
 
     far, least = 1.0, max(lost for _, lost in runs) + 1e-15
     while far < FARTHEST and delta(np.array([far]))[0] > 1.01 * least:

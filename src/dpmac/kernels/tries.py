@@ -94,7 +94,8 @@ class _Coins:
     """Independent coins of any rational chance, exact."""
 
     def __init__(self, uniform: Uniform) -> None:
-        self._uniform, self._left = uniform, iter(())
+        self._uniform = uniform
+        self._left: Iterator[int] = iter(())
 
     def falls(self, chance: Fraction) -> bool:
         """Whether U < chance, for U uniform on [0, 1): digits of both are compared until they differ."""
