@@ -29,9 +29,11 @@ from dpmac.methods import (
     DPMean,
     NormHistogram,
     ResidualScale,
+    Score,
     linear_classifier,
 )
 from dpmac.methods.ridge import statistics
+from dpmac.methods.score import MERITS
 from dpmac.modules import ModuleStep, Task, settled
 from dpmac.nets import (
     AvgPool2d,
@@ -161,6 +163,10 @@ def base_rates_query(classes: int, **more) -> Asked:
     return Asked(BaseRates(1.0).query(dense(classes=classes), classes, **more), (numbers(ROWS, 5), targets))
 
 
+def score_query(merit: str) -> Asked:
+    return Asked(Score(1.0, merit).query(dense()), (numbers(ROWS, 5), labels(ROWS, 4)))
+
+
 class Words(nn.Module):
     """Weighted words, attention or a recurrent layer over them, and own parameters that only autograd can treat."""
 
@@ -233,6 +239,10 @@ ASKERS: dict[str, Callable[[], Asked]] = {
     "base rates, several labels": lambda: base_rates_query(4, several=True),
     "base rates, weighted labels": lambda: base_rates_query(4, several=True, weights=torch.tensor([OFF, WEIGHTS]).T),
     "residual scale": lambda: Asked(ResidualScale(1.0).query(dense(classes=1)), (numbers(ROWS, 5), numbers(ROWS, 1))),
+    **{
+        f"score, {n}": lambda n=n: Asked(Score(1.0, n).query(dense()), (numbers(ROWS, 5), labels(ROWS, 4)))
+        for n in MERITS
+    },
     "private ranges": lambda: Asked(PrivateRanges(1.0).query("abcde"), (numbers(ROWS, 5),)),
     **{f"module, {kind}": lambda k=kind: module_step(k) for kind in MODULES},
     "module, every parameter by itself": lambda: module_step("attention", Normalise()),
@@ -308,6 +318,7 @@ SUPERVISED: dict[str, Method] = {
     "base rates, weighted labels": lambda table, source: BaseRates(0.0).fit(
         table, frozen(4), source, Ledger(), several=True, weights=torch.tensor([OFF, WEIGHTS]).T
     ),
+    "score": lambda table, source: Score(0.0).of(table, frozen(4), source, Ledger()),
     "residual scale": lambda table, source: ResidualScale(0.0).fit(table, frozen(4), source, Ledger()),
 }
 UNSUPERVISED: dict[str, Method] = {

@@ -140,6 +140,14 @@ def test_the_distribution_has_the_bound_and_the_hull_below_it(cases):
     assert made._pmf_remove._probs.sum() + made._pmf_remove._infinity_mass == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("mechanism", [Mechanism(2.0), replace(STEPS, overflow=0.0)])
+def test_curves_are_those_of_dp_accounting(mechanism):
+    run = composed([mechanism], MEDIUM)
+    epsilons = np.linspace(-3, 15, 500)
+    found = kernel._hockey_stick(run)(epsilons)
+    assert found == pytest.approx(np.asarray(run.get_delta_for_epsilon(epsilons)), rel=1e-9, abs=1e-15)
+
+
 def test_a_search_composes_with_everything_else():
     """The composition costs at least each of its parts, at most their sum, and in any order the same."""
     one, other = search((STEPS,), mean=4), Mechanism(3.0)

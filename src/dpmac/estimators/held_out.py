@@ -109,7 +109,7 @@ def targets_for(model: Any, rows: Rows) -> Tensor:
         labels = looked_over(y)
         if labels.ndim == 2:
             raise ArgumentError("y", f"shape {labels.shape}", "a search is for one label a row, not for several")
-        found: Tensor = model._single(labels)[1]
+        _, found = model._single(labels)
         return found
     low, high = model._range()
     return torch.from_numpy(unit_targets(model._numbers(y), low, high))
@@ -140,7 +140,7 @@ def _of_module(model: Any) -> Outputs:
     slope, offsets = affine(calibration, model._units(), several=False)
 
     def calibrated(*columns: Tensor) -> Tensor:
-        u = plain(*columns).double()
+        u: Tensor = plain(*columns).double()
         return slope * u + offsets.to(u.device)
 
     return calibrated

@@ -23,10 +23,10 @@ from dpmac.estimators.labels import CLASSES_NOTE, check_classes, encoded, looked
 from dpmac.estimators.ranged import Ranged
 from dpmac.estimators.search_budget import priced
 from dpmac.estimators.search_state import SearchState
-from dpmac.estimators.search_tries import Job, Tried, best_of, rehearse, released, searching, unit_of
+from dpmac.estimators.search_tries import Job, Tried, best_try, rehearse, released, searching, unit_of
 from dpmac.estimators.totals import Total
 from dpmac.extensions.accounts import over_total
-from dpmac.extensions.prepaid import entry_of
+from dpmac.extensions.searches import entry_of
 from dpmac.kernels.tries import Tries
 from dpmac.methods.score import MERITS
 from dpmac.privacy import Ledger
@@ -138,7 +138,7 @@ class DPMACSearch(Budgeted):
             tries = job.price.selection.tries.drawn(source.spawn("tries").uniform)
             state = state.drawn(folder, tries)
         assert state.tries is not None
-        return best_of(state.tries, job, before, source)
+        return best_try(state.tries, job, before, source)
 
     def _release(self, best: Tried, job: Job, ledger: Ledger) -> None:
         """The best model becomes public."""
@@ -151,7 +151,7 @@ class DPMACSearch(Budgeted):
             self.score_noise_ = job.price.score.deviation(job.scored.places)
         self.privacy_ = model.privacy_
 
-    # --- before anything is spent --------------------------------------------------------------------------------------
+    # --- before anything is spent --------------------------------------------------------------------------------
 
     def _settings(self) -> list[dict[str, Any]]:
         """The arguments of every candidate."""
@@ -253,7 +253,7 @@ class DPMACSearch(Budgeted):
                 raise over_total(total.epsilon, job.delta, spent, whole)
         ledger.check_plan([own])
 
-    # --- the model -----------------------------------------------------------------------------------------------------
+    # --- the model -----------------------------------------------------------------------------------------------
 
     def _best(self) -> Any:
         check_is_fitted(self, "best_estimator_")

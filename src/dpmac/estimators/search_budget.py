@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmac.checks import ArgumentError
-from dpmac.extensions.prepaid import SEARCH
+from dpmac.extensions.searches import SEARCH
 from dpmac.kernels.selection import Selection
 from dpmac.kernels.tries import Tries
 from dpmac.methods.score import Score

@@ -24,8 +24,9 @@ from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.held_out import Rows, table_for, targets_for
 from dpmac.estimators.machine import Machine
 from dpmac.estimators.search_budget import Priced
-from dpmac.extensions.prepaid import Prepaid, Rehearsal, Rehearsed
+from dpmac.estimators.warning import counted_as_one
 from dpmac.extensions.provenance import Origin, mark, origin_of
+from dpmac.extensions.searches import Prepaid, Rehearsal, Rehearsed, best_of
 from dpmac.methods.score import merit_of
 from dpmac.privacy import Ledger, Persons
 from dpmac.privacy.sampling import ROW
@@ -90,22 +91,20 @@ def rehearse(job: Job, before: Ledger, machine: Machine) -> None:
         raise RuntimeError("a rehearsal ended without a release: this is a bug, nothing was spent")
 
 
-def best_of(tries: int, job: Job, before: Ledger, source: NoiseSource) -> Tried:
-    """So many tries, one after the other. Only the best is kept, and of equal ones the first."""
-    best: Tried | None = None
+def best_try(count: int, job: Job, before: Ledger, source: NoiseSource) -> Tried:
+    """The best of ``count`` tries, each of a candidate drawn at random."""
     draws = source.spawn("candidates")
-    with warnings.catch_warnings():
+
+    def run(turn: int) -> Tried:
+        which = min(int(float(draws.uniform(1)) * len(job.candidates)), len(job.candidates) - 1)
+        seed = None
+        if source.seeded:
+            seed = int(float(source.spawn(f"try {turn}").uniform(1)) * SEEDS)
+        return _try(which, job, before, seed)
+
+    with warnings.catch_warnings(), counted_as_one():
         warnings.simplefilter("ignore")  # the rehearsal has shown them, once
-        for turn in range(tries):
-            which = min(int(float(draws.uniform(1)) * len(job.candidates)), len(job.candidates) - 1)
-            seed = None
-            if source.seeded:
-                seed = int(float(source.spawn(f"try {turn}").uniform(1)) * SEEDS)
-            tried = _try(which, job, before, seed)
-            if best is None or tried.score > best.score:
-                best = tried
-    assert best is not None
-    return best
+        return best_of(count, run)
 
 
 def _try(which: int, job: Job, before: Ledger, seed: int | None) -> Tried:

@@ -1,4 +1,4 @@
-"""A search's entry in the ledger, and the ledgers of its runs, which cannot hold more than that entry has paid for.
+"""A search: its entry in the ledger, its runs, and their ledgers, which hold no more than that entry has paid for.
 
 A search has one entry, written before its first run: what any run may release, and the law of their number. The runs
 themselves release into ledgers of their own, which are thrown away, except that the best run's numbers become public as
@@ -7,7 +7,8 @@ the search's one release. :class:`Prepaid` refuses whatever a run was not paid f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from dpmac.extensions.accounts import counted
 from dpmac.extensions.ledgers import Ledger
@@ -21,6 +22,31 @@ SEARCH = "private search"
 def entry_of(selection: Selection, unit: str, seeded: bool) -> Entry:
     """The one entry of a whole search."""
     return Entry(SEARCH, selection.least_noise, 1.0, seeded, unit=unit, search=selection)
+
+
+class Scored(Protocol):
+    """What a run gives back."""
+
+    @property
+    def score(self) -> float:
+        """The higher, the better: a function of what the run has released."""
+
+
+Result = TypeVar("Result", bound=Scored)
+
+
+def best_of(count: int, run: Callable[[int], Result]) -> Result:
+    """The best of ``count`` runs; of equal ones the first, and of all others nothing is kept.
+
+    Runs are independent and alike. So which of several equal ones is taken makes no difference to the law of what it
+    holds, as long as it does not depend on that: the proof takes any, by lot.
+    """
+    best = run(0)
+    for turn in range(1, count):
+        made = run(turn)
+        if made.score > best.score:
+            best = made
+    return best
 
 
 class Prepaid(Ledger):
