@@ -52,8 +52,11 @@ class HeldToAccount(Releases):
         """
         if self._allowance is None:
             return
-        others = [entry.mechanism() for entry in self.entries if not run or entry.run != run]
-        self._allowance.plan(others, own)
+        spent, mine = ([entry.mechanism() for entry in some] for some in (self.entries, self._of_run(run)))
+        self._allowance.plan(spent, own, mine)
+
+    def _of_run(self, run: str) -> list[Entry]:
+        return [entry for entry in self._entries if run and entry.run == run]
 
     def _check_total(self, entry: Entry) -> None:
         """Raise unless one more release fits into the account."""
