@@ -11,10 +11,11 @@ from scipy.stats import norm
 from dpmac.checks import ArgumentError
 from dpmac.kernels import selection as kernel
 from dpmac.kernels.loss_distributions import FULL, MEDIUM, composed
+from dpmac.kernels.moments import event_of
 from dpmac.kernels.selection import SPARE, Selection, distribution, moments
 from dpmac.kernels.tries import Tries
 from dpmac.planning.calibration import calibrate
-from dpmac.privacy.accounting import MIN_DELTA, ROUNDOFF, Mechanism, epsilon_of, event_of, figure_of
+from dpmac.privacy.accounting import MIN_DELTA, ROUNDOFF, Mechanism, epsilon_of, figure_of
 
 EPSILONS = np.linspace(0.0, 8.0, 161)
 STEPS = Mechanism(1.1, 0.05, 60, "training step", 1e-12)

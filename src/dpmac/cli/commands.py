@@ -25,6 +25,7 @@ from dpmac.cli import (
     sign,
     statement,
     train,
+    tune,
     version,
 )
 from dpmac.cli.text import flowing
@@ -43,6 +44,7 @@ app = typer.Typer(
 for command in (
     demo.demo,
     train.train,
+    tune.tune,
     resume.resume,
     predict.predict,
     evaluate.evaluate,

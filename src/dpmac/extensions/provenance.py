@@ -24,8 +24,9 @@ from torch import nn
 from dpmac.checks import ArgumentError, public_text
 from dpmac.extensions.contents import held_by, is_inert, is_opaque, module_of
 from dpmac.extensions.entries import mechanism_from
+from dpmac.kernels.moments import merged
 from dpmac.kernels.selection import plain_of
-from dpmac.privacy.accounting import Mechanism, epsilon_of, merged
+from dpmac.privacy.accounting import Mechanism, epsilon_of
 
 if TYPE_CHECKING:
     from dpmac.privacy.entry import Entry

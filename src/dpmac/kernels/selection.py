@@ -22,12 +22,13 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dpmac.checks import ArgumentError
 from dpmac.kernels.loss_distributions import DEFAULT_INTERVAL, Effort, composed
+from dpmac.kernels.moments import divergences
 from dpmac.kernels.tries import Tries
 
 if TYPE_CHECKING:
@@ -191,22 +192,33 @@ def _lost(case: Sequence[Mechanism]) -> float:
 
 # --- by Renyi divergences ---------------------------------------------------------------------------------------------
 
-Divergences = Callable[[Sequence[Any]], tuple[Array, Array]]  # of mechanisms: orders, and the divergence at each
+Figure = tuple[float, Literal["pld", "rdp", "gaussian"]]  # as the account has it
 
 
-def renyi_epsilon(mechanisms: Sequence[Mechanism], delta: float, divergences: Divergences) -> float:
-    """The epsilon at ``delta`` of mechanisms some of which are searches, by their Renyi divergences.
+def figure_with_searches(mechanisms: Sequence[Mechanism], delta: float, left: float | None, effort: Effort) -> Figure:
+    """The epsilon at ``delta`` by both accounts, each of which holds: the smaller one, and which it is.
+
+    ``left`` is the delta for loss distributions, None where they are not asked.
+    """
+    found: Figure = renyi_epsilon(mechanisms, delta, effort), "rdp"
+    if left is None:
+        return found
+    return min(found, (float(composed(mechanisms, effort).get_epsilon_for_delta(left)), "pld"))
+
+
+def renyi_epsilon(mechanisms: Sequence[Mechanism], delta: float, effort: Effort) -> float:
+    """The epsilon at ``delta`` by Renyi divergences; 0 for a tiny cost whose moments are lost to rounding.
 
     A search whose runs' samples are full with a chance of P at most is as far from one without such samples: so delta
     grows by (1 + exp(epsilon)) P.
     """
     from dp_accounting import rdp
 
-    orders, total = divergences([m for m in mechanisms if m.search is None])
+    orders, total = divergences([m for m in mechanisms if m.search is None], effort)
     full = 0.0
     for m in mechanisms:
         if m.search is not None:
-            runs = [divergences(case)[1] for case in m.search.cases]
+            runs = [divergences(case, effort)[1] for case in m.search.cases]
             total = total + m.count * moments(runs, orders, m.search.tries)
             chances = [math.fsum(one.count * one.overflow for one in case) for case in m.search.cases]
             full += m.count * m.search.tries.mean * max(chances) * _UP

@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.kernels.loss_distributions import FULL, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian, quiet_absl
-from dpmac.kernels.selection import Selection, renyi_epsilon
+from dpmac.kernels.loss_distributions import FULL, Effort, composed, gaussian_epsilon, one_gaussian
+from dpmac.kernels.moments import merged
+from dpmac.kernels.selection import Selection, figure_with_searches, renyi_epsilon
 
 Accountant = Literal["pld", "rdp"]
 Figure = tuple[float, Literal["pld", "rdp", "gaussian"]]  # epsilon, and what gave it: "gaussian" is the closed form
 MIN_MULTIPLIER = 0.01  # below it epsilon is in the thousands, and the accountants are unreliable
 MIN_DELTA = 1e-12
 ROUNDOFF = 1e-14  # probability set aside for each release: over ten times the rounding error observed in PLDs
-ROUGH_ORDERS = (1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 8, 11, 16, 24, 32, 48, 63, 128, 256, 512, 1024)
 UNIT = "one row, there or blank (the number of rows is public)"
 
 
@@ -76,34 +76,6 @@ def check_multiplier(noise_multiplier: float) -> float:
     if sigma == 0:
         return sigma
     return number("noise_multiplier", noise_multiplier, fix, low=MIN_MULTIPLIER)
-
-
-def merged(mechanisms: Iterable[Mechanism]) -> tuple[Mechanism, ...]:
-    """Equal mechanisms merged into one with their total count, in order of first appearance (which cannot matter)."""
-    counts: dict[Mechanism, int] = {}
-    for m in mechanisms:
-        key = replace(m, count=1)
-        counts[key] = counts.get(key, 0) + m.count
-    return tuple(replace(m, count=count) for m, count in counts.items())
-
-
-def event_of(mechanisms: Iterable[Mechanism]) -> Any:
-    """The dp-accounting event that composes ``mechanisms``."""
-    import dp_accounting as dpa
-
-    events = []
-    for m in merged(mechanisms):
-        if m.count == 0:
-            continue
-        if m.search is not None:
-            raise TypeError("a search is no event of dp-accounting's: see dpmac.kernels.selection")
-        event = dpa.GaussianDpEvent(m.noise_multiplier)
-        if m.noise_multiplier == 0:
-            event = dpa.NonPrivateDpEvent()
-        elif m.sample_rate < 1.0:
-            event = dpa.PoissonSampledDpEvent(m.sample_rate, event)
-        events.append(dpa.SelfComposedDpEvent(event, m.count))
-    return dpa.ComposedDpEvent(events)
 
 
 def epsilon_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant = "pld") -> float:
@@ -175,43 +147,18 @@ def _plain_cost(released: Sequence[Mechanism], delta: float, accountant: Account
     if any(m.noise_multiplier == 0 for m in released):
         return math.inf, accountant
     if any(m.search is not None for m in released):
-        return _cost_with_searches(released, delta, accountant, effort)
+        left = trusted(released, delta) if accountant == "pld" else ("rdp", delta)
+        return figure_with_searches(released, delta, left[1] if left[0] == "pld" else None, effort)
     if accountant == "pld":
         accountant, delta = trusted(released, delta)
     if accountant == "rdp":
-        epsilon = _moments(released, delta, effort)
+        epsilon = renyi_epsilon(released, delta, effort)
         if epsilon > 0.0:
             return epsilon, "rdp"
         return gaussian_epsilon(one_gaussian(released, unsampled=True), delta), "gaussian"  # no less than with sampling
     if all(m.sample_rate == 1.0 for m in released):
         return gaussian_epsilon(one_gaussian(released), delta), "gaussian"
     return float(composed(released, effort).get_epsilon_for_delta(delta)), "pld"
-
-
-def _cost_with_searches(released: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> Figure:
-    """Both accountants bound a search, each in its own way, and the smaller figure is reported."""
-    found: Figure = renyi_epsilon(released, delta, lambda some: _divergences(some, effort)), "rdp"
-    chosen, left = trusted(released, delta)
-    if (accountant, chosen) != ("pld", "pld"):
-        return found
-    return min(found, (float(composed(released, effort).get_epsilon_for_delta(left)), "pld"))
-
-
-def _moments(mechanisms: Sequence[Mechanism], delta: float, effort: Effort) -> float:
-    """The epsilon by RDP; 0 for a tiny cost whose moments are lost to rounding and come out negative."""
-    from dp_accounting import rdp
-
-    return float(rdp.compute_epsilon(*_divergences(mechanisms, effort), delta)[0])
-
-
-def _divergences(mechanisms: Sequence[Mechanism], effort: Effort) -> tuple[Any, Any]:
-    """Orders, and the Renyi divergence of the composition at each."""
-    from dp_accounting import rdp
-
-    with quiet_absl():
-        accountant = rdp.RdpAccountant(ROUGH_ORDERS) if effort is ROUGH else rdp.RdpAccountant()
-        accountant.compose(event_of(mechanisms))
-        return accountant._orders, accountant._rdp
 
 
 def accountant_version() -> str:
