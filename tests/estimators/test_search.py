@@ -260,6 +260,25 @@ def test_it_composes_with_what_was_released_before_and_after():
     assert 2.9 < book.epsilon(1e-5) <= 3.0
 
 
+def test_a_search_in_one_split_costs_nobody_in_another():
+    book = Ledger()
+    book.divide({"build": 0.5, "rest": 0.5})
+    ids = np.arange(N)
+    names = np.array(book.splits.names)[book.splits.of(ids)]
+    build, rest = (ids[names == name] for name in ("build", "rest"))
+    own = book.split("build", build)
+    base = small(batch_size=50)
+    found = searched(base=base, rows=(X[build], Y[build]), ledger=own)
+    (entry,) = book.entries
+    assert (entry.split, entry.label) == ("build", SEARCH)
+    assert len(own) == 1
+    assert found.privacy_.epsilon == own.epsilon(1e-5) <= 4.0
+    assert len(book.split("rest", rest)) == 0
+    with pytest.raises(ArgumentError, match="were said to be in the split 'build'"):  # rows of another split are seen
+        searched(base=base, rows=(X[build], Y[build]), ledger=own, fit={"held_out_rows": (X[rest], Y[rest])})
+    assert len(book) == 1
+
+
 # --- totals -----------------------------------------------------------------------------------------------------------
 
 

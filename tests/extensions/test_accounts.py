@@ -244,9 +244,10 @@ def test_an_account_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch
     def full(*_):
         raise OSError(errno.ENOSPC, "no space left")
 
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
+    with monkeypatch.context() as patch:
         patch.setattr("dpmac.extensions.ledger_file._write_all", full)
-        opened(ledger, total=4.0)
+        with pytest.raises(OSError, match="no space"):
+            opened(ledger, total=4.0)
     if begun:
         assert sorted((found.name, found.read_bytes()) for found in tmp_path.iterdir()) == there
     assert ledger.account is None

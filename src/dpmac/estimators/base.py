@@ -75,7 +75,7 @@ class TrainedEstimator(Planned, Resumable):
         on public rows of the feature map.
         """
         ledger, machine = books(self._world, self.ledger), self._machine
-        ledger.check_unit(given.unit)
+        ledger.check_unit(given.unit, given.n)
         if (
             self._after_at(given.n, self.epsilon) and given.spots > MAX_ROWS
         ):  # said now, and not when the training is paid for

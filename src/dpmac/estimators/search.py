@@ -125,7 +125,10 @@ class DPMACSearch(Budgeted):
     def _search(self, job: Job, ledger: Ledger, folder: Path | None, source: NoiseSource) -> Tried:
         """Pay, draw the number of tries, and try; each of the two is done once, however often this is interrupted."""
         unit = unit_of(job.training, self.max_rows)
-        ledger.check_unit(unit)
+        places = job.training.places
+        if not job.public:
+            places += job.scored.places  # of the split whose ledger this is, if it is one
+        ledger.check_unit(unit, places)
         state = SearchState.begun(folder, job.to_compare(self.estimator, self._seed()), ledger)
         before, paid = ledger.of_others(state.run), state.paid(ledger)
         if not paid:

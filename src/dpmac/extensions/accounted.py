@@ -70,7 +70,7 @@ class HeldToAccount(Releases):
             return super().unit
         return self._account.unit
 
-    def check_unit(self, unit: str) -> None:
+    def check_unit(self, unit: str, places: int | None = None) -> None:  # noqa: ARG002 - for the ledger of a split
         """Raise if the unit differs from that of the releases, or of the account."""
         differs = bool(len(self)) and unit != self.unit
         if self._account is not None and not self._account.admits(unit):

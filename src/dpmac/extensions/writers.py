@@ -143,6 +143,7 @@ def _after_fork() -> None:
     for right in _RIGHTS.values():
         if right.handle is not None:
             os.close(right.handle)  # the parent still holds its lock
+            right.handle = None  # whoever is inside has nothing to give back: the number may be another file's by then
     _RIGHTS.clear()
     _MAKING = threading.Lock()
 

@@ -76,9 +76,11 @@ class Selection:
 
 
 def plain_of(one: Mechanism) -> dict[str, Any]:
-    """A mechanism as plain values; what only a search has is left out of any other."""
+    """A mechanism as plain values; what it does not have, a split or a search, is left out."""
     names = ("noise_multiplier", "sample_rate", "count", "label", "overflow")
     plain = {name: getattr(one, name) for name in names}
+    if one.split:
+        plain["split"] = one.split
     if one.search is not None:
         plain["search"] = one.search.to_dict()
     return plain
