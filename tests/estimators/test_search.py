@@ -267,8 +267,8 @@ def test_a_search_in_one_split_costs_nobody_in_another():
     names = np.array(book.splits.names)[book.splits.of(ids)]
     build, rest = (ids[names == name] for name in ("build", "rest"))
     own = book.split("build", build)
-    base = small(batch_size=50)
-    found = searched(base=base, rows=(X[build], Y[build]), ledger=own)
+    base = small(batch_size=40)
+    found = searched(base=base, rows=(X[build], Y[build]), ledger=own, held_out=0.4)
     (entry,) = book.entries
     assert (entry.split, entry.label) == ("build", SEARCH)
     assert len(own) == 1

@@ -87,6 +87,6 @@ def _released(raw: Mapping[str, Any]) -> Mechanism:
 
 def mechanism_from(raw: Mapping[str, Any]) -> Mechanism:
     """Read what :func:`dpmac.kernels.selection.plain_of` wrote."""
-    if "search" not in raw:
+    if raw.get("search") is None:
         return Mechanism(**raw)
     return Mechanism(**{**raw, "search": search_from(raw["search"])})

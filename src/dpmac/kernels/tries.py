@@ -1,6 +1,6 @@
 """How often a private search tries: a random number K, whose law is public and whose value nobody learns.
 
-K5: the law that the accountant reckons with is the law that is drawn from, exactly. K has the truncated negative
+K4, K5: the law that the accountant reckons with is the law that is drawn from, exactly. K has the truncated negative
 binomial law with ``shape`` s and chance g (Papernot and Steinke, arXiv 2110.03620):
 
     Pr[K = k] is proportional to (1 - g)^k * product over l = 1 ... k-1 of (l + s) / (l + 1),    k = 1, 2, 3, ...
