@@ -181,7 +181,7 @@ MUTANTS = (
         (f"{SEARCH}::test_the_model_owes_the_searchs_entry_and_nothing_else",),
     ),
     Mutant(
-        "persons-split",
+        "persons-held-out-in-part",
         "Rows are held out one by one: a person may be trained on and scored on, and pays for one of the two.",
         "Splits of rows are what one is used to.",
         "estimators/held_out.py",

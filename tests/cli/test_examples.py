@@ -17,7 +17,7 @@ ELSEWHERE = {
     "dpmac data path mnist": "needs what the network brings",
     "dpmac reproduce": "tests/reproduction",
 }
-SLOW = ("dpmac budget", "dpmac report", "dpmac export", "--target weight", "--groups")  # each tested by itself too
+SLOW = ("dpmac tune", "dpmac budget", "dpmac report", "dpmac export", "--target weight", "--groups")  # each tested by itself too
 ORDER = ["schema", "train", "resume", "evaluate", "predict", "inspect", "report", "export", "statement", "key", "sign"]
 ORDER += ["verify", "ledger"]
 
