@@ -187,7 +187,8 @@ def test_a_total_that_was_opened_stays(tmp_path):
     opened(path, total=4.0)
     for other in (9.0, 4.0, 1.0):
         with pytest.raises(
-            ArgumentError, match=r"an account was opened here, with a total of epsilon 4 at delta 1e-06"
+            ArgumentError,
+            match=r"it was opened with a total of epsilon 4 at delta 1e-06",
         ):
             opened(path, total=other)
     assert Ledger.load(path).account.total_epsilon == 4.0

@@ -80,7 +80,7 @@ class Statement:
         return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in self.not_covered())]
 
     def _guarantee(self) -> list[str]:
-        epsilon, delta = round_up(self.epsilon), not_less(self.delta)
+        epsilon, delta = round_up(self.epsilon, 2 + 2 * (self.epsilon < 0.1)), not_less(self.delta)
         if not self.noisy or math.isinf(self.epsilon):
             noise = "with too little" if self.noisy else "without"
             return [
@@ -91,7 +91,7 @@ class Statement:
         if self.seeded:
             lines, model = [SEEDED_LINE], "With unpredictable noise the model would be"
         lines += [
-            f"{model} ({epsilon}, {delta})-differentially private: epsilon = {epsilon} at delta = {delta}.",
+            f"{model} differentially private with epsilon = {epsilon} at delta = {delta}.",
             f"Unit of privacy: {unit_in_words(self.unit)}.",
             self._accountant(),
         ]

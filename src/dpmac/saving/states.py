@@ -31,7 +31,7 @@ from dpmac.nets import Activation, Network
 from dpmac.nets.feature_maps import FeatureMap, save_feature_map
 from dpmac.privacy import Ledger, Origin, Plan
 from dpmac.saving import module_model
-from dpmac.saving.agreement import code_agrees, labels_agree, pictures_agree, range_agrees
+from dpmac.saving.agreement import additive_agrees, code_agrees, labels_agree, pictures_agree, range_agrees
 from dpmac.saving.arguments import arguments_from
 from dpmac.saving.closed_form import load_closed_form, moved, moved_pca, save_closed_form
 from dpmac.saving.manifest import reading
@@ -41,7 +41,8 @@ from dpmac.training import Run
 from dpmac.training.run import Record
 
 MODEL = "model.safetensors"
-EVERYWHERE = ("n_features_in_", "feature_names_in_", "table_columns_")  # the second where columns have names
+EVERYWHERE = ("n_features_in_", "feature_names_in_", "table_columns_", "term_noise_", "edits_")
+"""What some fits leave: the second where columns have names, the last two of an additive model."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ def restored(
     with reading(folder / MODEL):
         _put_in(estimator, folder / MODEL, feature_map, plan, history, activations)
     lacking = feature_map is None and bool(frozen_modules(folder, manifest["files"]))
-    if not (KEPT[kind].agrees(estimator) and (lacking or _width_agrees(estimator))):
+    if not (KEPT[kind].agrees(estimator) and (lacking or _width_agrees(estimator)) and additive_agrees(estimator)):
         raise ValueError("what was fitted and the model do not belong together")
     if lacking:
         del estimator.run_  # nothing may be predicted without the feature map

@@ -8,9 +8,11 @@ from dpmac.tables.kinds import Category, ColumnKind, Date, Number, Text
 from dpmac.tables.kinds import ColumnKind as Column
 from dpmac.tables.schema import Schema
 from dpmac.tables.stored import Files
+from dpmac.tables.terms import TermEncoder
 from dpmac.tables.words import WordVectors
 
 FEATURE_MAPS[TableEncoder.kind] = TableEncoder
+FEATURE_MAPS[TermEncoder.kind] = TermEncoder
 
 __all__ = [
     "Category",
@@ -23,6 +25,7 @@ __all__ = [
     "Schema",
     "SchemaWarning",
     "TableEncoder",
+    "TermEncoder",
     "Text",
     "WordVectors",
 ]
