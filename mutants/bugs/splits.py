@@ -30,7 +30,7 @@ MUTANTS = (
         "split-lost-in-the-account",
         "Equal releases of two splits are merged as if a split were a label.",
         "The rows of both are from one data set.",
-        "privacy/accounting.py",
+        "kernels/moments.py",
         "replace(m, count=1)\n        counts",
         'replace(m, count=1, split="")\n        counts',
         (f"{ACCOUNT}::test_equal_releases_of_two_splits_stay_apart_when_they_are_merged",),

@@ -27,6 +27,7 @@ from dpmac.cli import (
     split,
     statement,
     train,
+    tune,
     version,
 )
 from dpmac.cli.text import flowing
@@ -45,6 +46,7 @@ app = typer.Typer(
 for command in (
     demo.demo,
     train.train,
+    tune.tune,
     resume.resume,
     predict.predict,
     evaluate.evaluate,

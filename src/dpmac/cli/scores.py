@@ -15,12 +15,11 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators.target_cells import named_as, without_gaps
 from dpmac.files import whole_file
 from dpmac.tables import Category, Number, Schema, TableEncoder
-from dpmac.tables.files import need_columns, read_table, rows_in
+from dpmac.tables.files import need_columns, rows_in
 from dpmac.tables.frames import cells
 from dpmac.tables.texts import text_of
 
 if TYPE_CHECKING:
-    from dpmac.cli.jobs import Job
     from dpmac.report.thresholds import AtThreshold
 
 KEPT = "evaluation.json"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from dpmac.kernels.moments import merged
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Ledger, Mechanism, Plan
-from dpmac.privacy.accounting import epsilon_of, merged
+from dpmac.privacy.accounting import epsilon_of
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.statement import not_less, noun, round_up
 

@@ -16,8 +16,9 @@ from dpmac.checks import PrivacyWarning
 from dpmac.estimators.warning import outside
 from dpmac.extensions.outputs import maker_of
 from dpmac.extensions.provenance import PUBLIC
+from dpmac.kernels.moments import merged
 from dpmac.privacy import Ledger, Mechanism, Origin
-from dpmac.privacy.accounting import epsilon_of, merged
+from dpmac.privacy.accounting import epsilon_of
 from dpmac.privacy.statement import round_up
 
 

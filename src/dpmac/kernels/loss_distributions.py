@@ -92,19 +92,23 @@ def gaussian_epsilon(sigma: float, delta: float) -> float:
     return epsilon + 4e-12 + 1e-12 * epsilon
 
 
-def composed(mechanisms: Sequence[Mechanism], effort: Effort = FULL) -> Any:
+def composed(mechanisms: Sequence[Mechanism], effort: Effort = FULL, coarsest: float = 0.0) -> Any:
     """dp-accounting's privacy loss distribution of all ``mechanisms`` (each with noise), rounded upwards.
 
-    The last few are cached, for epsilons at many deltas.
+    The last few are cached, for epsilons at many deltas. ``coarsest`` is the least interval of the grid.
     """
-    return _composed(tuple(mechanisms), effort)
+    return _composed(tuple(mechanisms), effort, coarsest)
 
 
 @functools.lru_cache(maxsize=4)
-def _composed(mechanisms: tuple[Mechanism, ...], effort: Effort) -> Any:
+def _composed(mechanisms: tuple[Mechanism, ...], effort: Effort, coarsest: float) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as library
 
-    h = interval(mechanisms, effort)
+    if any(m.search is not None for m in mechanisms):
+        from dpmac.kernels.selection import with_searches  # which composes the runs by this module
+
+        return with_searches(mechanisms, effort)
+    h = max(interval(mechanisms, effort), coarsest)
     one_step: Callable[..., Any] = _full_step
     parts = [library.identity(value_discretization_interval=h)]
     if effort.quick:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from dpmac.checks import ArgumentError, integer
 from dpmac.extensions.provenance import Origin, check_origin, check_split, mark
 from dpmac.extensions.world import SINGLE_PROCESS, World, WorldError
+from dpmac.kernels.moments import merged
 from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, WStep, ZStep
 from dpmac.methods import Gradients
 from dpmac.modules.task import device_of
@@ -27,7 +28,6 @@ from dpmac.nets.feature_maps import FeatureMap
 from dpmac.old_names import OldAttribute, with_old_arguments
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Bound, Ledger, Normalise, Plan, PrivateRows, Unbounded, release
-from dpmac.privacy.accounting import merged
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.distributed_sync import agreed, books, checkpoints_for, checksum, digest
