@@ -20,6 +20,8 @@ import dpmac.analytic
 import dpmac.mac
 import dpmac.methods
 import dpmac.pictures  # its feature maps list themselves
+from dpmac.evaluation.classes import Classes
+from dpmac.evaluation.numbers import Numbers
 from dpmac.mac import Z_STEPS, FirstOrder, FixedPrediction
 from dpmac.methods import (
     DPPCA,
@@ -34,6 +36,7 @@ from dpmac.methods import (
 )
 from dpmac.methods.ridge import statistics
 from dpmac.methods.score import MERITS
+from dpmac.methods.scores import Scores, Tally
 from dpmac.modules import ModuleStep, Task, settled
 from dpmac.nets import (
     AvgPool2d,
@@ -163,6 +166,22 @@ def base_rates_query(classes: int, **more) -> Asked:
     return Asked(BaseRates(1.0).query(dense(classes=classes), classes, **more), (numbers(ROWS, 5), targets))
 
 
+def scores_query(classes: int) -> Asked:
+    """Of two classes, of more, or (0) of a number; with subgroups."""
+    groups = {"ward": ("a", "b", "other")}
+    kind = Classes(LOSSES["softmax"].predict, classes, 1 if classes == 2 else None, groups)
+    targets = labels(ROWS, classes or 1)
+    if not classes:
+        kind, targets = Numbers(-1.0, 1.0, 0.3, groups), numbers(ROWS, 1, seed=5).clamp(-1, 1)
+    codes = (torch.arange(ROWS) % 3).unsqueeze(1)
+    query = Scores(1.0, kind.tallies()).query(dense(classes=classes or 1))
+    return Asked(query, (numbers(ROWS, 5), torch.cat([targets, codes], dim=1)))
+
+
+def _tallies(classes: int) -> tuple[Tally, ...]:
+    return tuple(Classes(LOSSES["softmax"].predict, classes, None, {}).tallies())
+
+
 def score_query(merit: str) -> Asked:
     return Asked(Score(1.0, merit).query(dense()), (numbers(ROWS, 5), labels(ROWS, 4)))
 
@@ -239,6 +258,9 @@ ASKERS: dict[str, Callable[[], Asked]] = {
     "base rates, several labels": lambda: base_rates_query(4, several=True),
     "base rates, weighted labels": lambda: base_rates_query(4, several=True, weights=torch.tensor([OFF, WEIGHTS]).T),
     "residual scale": lambda: Asked(ResidualScale(1.0).query(dense(classes=1)), (numbers(ROWS, 5), numbers(ROWS, 1))),
+    "scores, two classes": lambda: scores_query(2),
+    "scores, more classes": lambda: scores_query(4),
+    "scores of numbers": lambda: scores_query(0),
     **{
         f"score, {n}": lambda n=n: Asked(Score(1.0, n).query(dense()), (numbers(ROWS, 5), labels(ROWS, 4)))
         for n in MERITS
@@ -318,6 +340,7 @@ SUPERVISED: dict[str, Method] = {
     "base rates, weighted labels": lambda table, source: BaseRates(0.0).fit(
         table, frozen(4), source, Ledger(), several=True, weights=torch.tensor([OFF, WEIGHTS]).T
     ),
+    "scores": lambda table, source: Scores(0.0, _tallies(4)).fit(table, frozen(4), source, Ledger()),
     "score": lambda table, source: Score(0.0).of(table, frozen(4), source, Ledger()),
     "residual scale": lambda table, source: ResidualScale(0.0).fit(table, frozen(4), source, Ledger()),
 }

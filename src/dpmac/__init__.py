@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Machine,
         PrivacyWarning,
     )
+    from dpmac.evaluation import evaluate, split
     from dpmac.extensions.ledgers import Ledger
     from dpmac.nets.network import DenseNetwork, Network
     from dpmac.planning.plan import Plan
@@ -56,8 +57,10 @@ _HOMES = {
     "Schema": "dpmac.tables",
     "TableEncoder": "dpmac.tables",
     "Trainer": "dpmac.training.trainer",
+    "evaluate": "dpmac.evaluation",
     "load": "dpmac.saving",
     "save": "dpmac.saving",
+    "split": "dpmac.evaluation",
 }
 
 __all__ = [
@@ -81,8 +84,10 @@ __all__ = [
     "TableEncoder",
     "Trainer",
     "__version__",
+    "evaluate",
     "load",
     "save",
+    "split",
 ]
 
 

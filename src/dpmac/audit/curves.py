@@ -8,7 +8,7 @@ or blank the curve is exact in two cases, z = Phi^-1(1 - a):
 - one release on a sample of rate q: b <= (1 - q) a + q Phi(1 / sigma - z). Without the row the release is N(0, 1), with
   it the mixture (1 - q) N(0, 1) + q N(1 / sigma, 1), whose likelihood ratio rises: these are the best tests there are.
 
-Anything else is composed by dp-accounting, and of all its pairs (epsilon, delta) the least bound is taken:
+Anything else is composed as dp-accounting does it, and of all its pairs (epsilon, delta) the least bound is taken:
 b <= e^epsilon a + delta and 1 - a <= e^epsilon (1 - b) + delta. That is an upper bound, so nobody is accused wrongly.
 
 *Strength.* Mechanisms that are s times as strong have noise multipliers s times smaller. The lower bound that an audit

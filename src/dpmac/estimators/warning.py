@@ -24,8 +24,12 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import PrivacyWarning
+from dpmac.estimators.given import Given
 from dpmac.privacy import Ledger
+from dpmac.privacy.statement import noun
 from dpmac.randomness import SystemNoise
+from dpmac.tables import TableEncoder
+from dpmac.tables.crowding import CrowdedWarning, crowding
 
 Array = np.ndarray[Any, Any]
 LARGE = 20.0  # a column's root mean square: scaled columns have about 1, ages 50, pixels 100
@@ -127,6 +131,15 @@ def warn_of_scales(x: Tensor) -> None:
             "feature_range=(low, high), numbers or one per column, or a schema="
         )
         warnings.warn(text, PrivacyWarning, stacklevel=outside())
+
+
+def warn_of_values(encoder: TableEncoder | None, given: Given, epsilon: float, leads: bool) -> None:
+    """Warn of categories with more values than so few rows can teach at so small an epsilon. All of it is public."""
+    if encoder is None or not leads or not math.isfinite(epsilon):
+        return
+    text = crowding(encoder.schema, given.n, epsilon, noun(given.unit))
+    if text is not None:
+        warnings.warn(text, CrowdedWarning, stacklevel=outside())
 
 
 def _warn_of_repeats(known: list[_Table]) -> None:

@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 _KEY = "dpmac.origin"  # in a state_dict's metadata
 _MOST = 100_000  # maximal number of objects that are inspected in one thing
 _BOOKS = tuple(  # modules of ledgers, which are not inspected
-    f"dpmac.{name}" for name in ("extensions.ledgers", "privacy.ledger", "privacy.entry", "extensions.ledger_file")
+    f"dpmac.{name}"
+    for name in (
+        *("extensions.ledgers", "extensions.split_ledgers", "extensions.ledger_file", "privacy.ledger"),
+        "privacy.entry",
+    )
 )
 Runs = Mapping[str, tuple[Mechanism, ...]]
 _HELD: WeakKeyDictionary[Releases, set[Origin]] = WeakKeyDictionary()  # origins that a ledger is known to contain
@@ -102,6 +106,12 @@ class Origin:
     def beyond(self, ledger: Releases) -> Origin:
         """The runs with releases that ``ledger`` lacks."""
         held = Counter(_name(entry) for entry in _whole(ledger).entries)
+        return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
+
+    def of_other_splits(self, ledger: Releases) -> Origin:
+        """The runs with releases that are not among the ledger's own entries. A split's ledger shows what its rows took
+        part in, and stands on the whole one: these were made from the rows of other splits."""
+        held = Counter(_name(entry) for entry in ledger.entries)
         return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
 
     def called_public(self, why: str) -> Origin:
@@ -248,6 +258,21 @@ def check_origin(ledger: Releases, delta: float | None = None, **things: Any) ->
             )
             raise ArgumentError(name, f"<{type(things[name]).__name__}>", fix)
     return Origin.merged(*known.values())
+
+
+def check_split(ledger: Releases, origin: Origin) -> None:
+    """Raise :class:`ArgumentError` if a model is to be made into a split's ledger that other splits have shaped, too.
+
+    A release from this split's rows may use what other splits have given. But the model would be published with this
+    split's statement, whose figure says nothing about the others' rows.
+    """
+    if origin.of_other_splits(ledger):
+        fix = (
+            "releases from another split of the data set have shaped what this begins from, and the statement of this "
+            "split's ledger would leave them out: give the ledger of all rows (Ledger, without split), whose figure is "
+            "for everybody, or start from fresh numbers"
+        )
+        raise ArgumentError("ledger", ledger, fix)
 
 
 def _whole(ledger: Releases) -> Releases:

@@ -237,7 +237,7 @@ def _ledger_row(one: Group) -> tuple[str, ...]:
     if one.seeded:
         seeded = "seeded"
     date = Markup(f'<span class="still">{text(one.date or "not noted")}</span>')
-    return date, one.label, f"{one.count:,}", noise, sampled, one.model, one.purpose, seeded
+    return date, one.what, f"{one.count:,}", noise, sampled, one.model, one.purpose, seeded
 
 
 def ledger_section(run: RunContents) -> Markup:

@@ -31,6 +31,7 @@ class Group:
     noise_multiplier: float
     sample_rate: float
     seeded: bool
+    split: str
     count: int
     first: str  # when the first was made, and the last
     last: str
@@ -43,11 +44,16 @@ class Group:
         return f"{self.noise_multiplier:.5g}"
 
     @property
+    def what(self) -> str:
+        """What was released, and of which split of the data set."""
+        return self.label + f" (split {self.split})" * bool(self.split)
+
+    @property
     def date(self) -> str:
         return self.first[:10]
 
 
-_ALIKE = tuple(field.name for field in fields(Group))[:6]
+_ALIKE = tuple(field.name for field in fields(Group))[:7]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, integer
-from dpmac.extensions.provenance import Origin, check_origin, mark
+from dpmac.extensions.provenance import Origin, check_origin, check_split, mark
 from dpmac.extensions.world import SINGLE_PROCESS, World, WorldError
 from dpmac.kernels.moments import merged
 from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, WStep, ZStep
@@ -146,6 +146,7 @@ class Trainer:
         # only now that every piece has been used once: one may have loaded a network in the meantime
         found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
         known = Origin.merged(found, rows.origin)
+        world.everywhere(lambda: check_split(before, known))
         given = rows.to(setup.device)
         table, objective = setup.begin(given)
         if self.on_inputs is not None and table is not given:
