@@ -54,8 +54,8 @@ def _words(terms: Any) -> str:
     start = ", ".join(short(float(value)) for value in np.atleast_1d(terms.intercept)[:MANY])
     return (
         f"The model is a sum of terms: {what} is {start} plus one number for each term below, and nothing else. These "
-        "are the model's own numbers, not an approximation of them. Each is 0 on average over its points. They say what "
-        "the model does, not what causes what."
+        "are the model's own numbers, not an approximation of them. Each is 0 on average over its points. They say "
+        "what the model does, not what causes what."
     )
 
 
