@@ -79,7 +79,9 @@ reproduce: $(VENV)/.installed ## the paper's tables and figures, 10 runs of both
 	$(BIN)/python -m reproduction all --runs 10 --preset both --out runs/reproduce
 
 docs: $(VENV)/.installed-docs ## the documentation, strictly, into site/ (open site/index.html; behind `python -m http.server` it can be searched)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/making/pages.py build/docs
+	$(BIN)/zensical build --clean --strict
+	$(BIN)/python docs/making/pages.py --check site
 
 clean:           ## remove the environment and what the commands wrote
 	rm -rf $(VENV) runs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

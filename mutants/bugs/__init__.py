@@ -25,13 +25,26 @@ from mutants.bugs import (
     sampling,
     saying,
     spending,
+    splits,
     together,
     training,
 )
 
 PARTS = (
     *(sampling, counts, private_code, parts, chunks, bounds, reference, door, noise, randomness),
-    *(ledger, accounts, provenance, accounting, methods, modules, module_estimators, fine_tuning, training, together),
+    *(
+        ledger,
+        accounts,
+        splits,
+        provenance,
+        accounting,
+        methods,
+        modules,
+        module_estimators,
+        fine_tuning,
+        training,
+        together,
+    ),
     *(estimators, files, saying, spending),
 )
 MUTANTS = tuple(mutant for part in PARTS for mutant in part.MUTANTS)

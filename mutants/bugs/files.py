@@ -56,7 +56,7 @@ MUTANTS = (
     ),
     Mutant(
         "run-with-links-resumed",
-        "An interrupted run whose checkpoint or ledger is a link is gone on with, outside of its folder.",
+        "An interrupted run whose checkpoint or ledger is a link is resumed, outside of its folder.",
         "The system follows links.",
         "cli/jobs.py",
         "            if own.is_symlink():\n",

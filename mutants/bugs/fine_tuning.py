@@ -112,11 +112,12 @@ MUTANTS = (
         "whitening-shared-between-origins",
         "Of two feature maps with equal numbers, one public and one released, both get the first one's whitening.",
         "The numbers follow from the content.",
-        "priors/whitening.py",
-        "    plain: list[Any] = [packed, prior.kind, asdict(options), known.to_dict()]\n",
-        '    packed["arguments"].get("module", {}).pop("origin", None)\n'
-        '    packed.pop("origin", None)\n'
-        "    plain: list[Any] = [packed, prior.kind, asdict(options)]\n",
+        "priors/content.py",
+        "    plain: list[Any] = [packed, prior.kind, *more, known.to_dict()]\n",
+        "    if packed is not None:\n"
+        '        packed["arguments"].get("module", {}).pop("origin", None)\n'
+        '        packed.pop("origin", None)\n'
+        "    plain: list[Any] = [packed, prior.kind, *more]\n",
         (f"{MAPS}::test_equal_numbers_of_another_origin_are_another_whitening",),
     ),
     Mutant(

@@ -42,7 +42,7 @@ _NAMED = {
     ),
     "command line": (
         *("cli/budget.py", "cli/training.py", "cli/jobs.py", "cli/resume.py", "cli/schema.py", "cli/ledger.py"),
-        *("cli/several.py", "cli/train.py"),
+        *("cli/several.py", "cli/train.py", "cli/telling.py", "cli/accounts.py", "cli/schema_check.py"),
     ),
 }
 

@@ -19,7 +19,7 @@ ELSEWHERE = {
 }
 SLOW = ("dpmac budget", "dpmac report", "dpmac export", "--target weight", "--groups")  # each tested by itself too
 ORDER = ["schema", "train", "resume", "edit", "evaluate", "predict", "inspect", "report", "export", "statement", "key"]
-ORDER += ["sign", "verify", "ledger"]
+ORDER += ["sign", "verify", "ledger init", "ledger"]
 
 
 def walked(command, name="dpmac"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmac.checks import ArgumentError
+from dpmac.checks import ArgumentError, how_many
 from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, stated_form
 from dpmac.cli.ending import add
 from dpmac.cli.schema_check import check
@@ -69,7 +69,7 @@ def init(
     notes = [BEGIN, *(kind.help for kind in KINDS.values()), *END]
     raw = {"_help": notes, "name": file.name.split(".")[0], "about": "", "target": target, "columns": columns}
     typer.echo(json.dumps(raw, indent=1, ensure_ascii=False))
-    typer.echo(f"dpmac: {len(columns)} columns. Fill in every null with what is publicly known.", err=True)
+    typer.echo(f"dpmac: {how_many(len(columns), 'column')}. Fill in every null with what is publicly known.", err=True)
     if not header_only:
         typer.echo(f"dpmac: {LOOKED}", err=True)
 

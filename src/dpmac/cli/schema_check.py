@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmac.cli.agreement import STRICT, strictly
+from dpmac.checks import how_many
+from dpmac.cli.agreement import STRICT, noticing, strictly
 from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, with_cells
 from dpmac.cli.ending import NOTHING_SPENT, Failed
 
@@ -54,16 +55,18 @@ def check(
     left = unfinished(Schema.read(schema))
     if left:
         lines = "".join(f"\n  {name}: write {what}" for name, what in left.items())
-        raise Failed(f"{schema}: {len(left)} columns are not filled in yet:{lines}", code=NOTHING_SPENT)
+        raise Failed(f"{schema}: not filled in yet, {how_many(len(left), 'column')}:{lines}", code=NOTHING_SPENT)
     found = aim_of(schema, target, autoencoder, groups)
     found = with_cells(found, na=na, decimal=decimal, thousands=thousands, censored=censored)
     fits, more = "", list[str]()
     if file is not None:
-        with strictly(strict):
+        with noticing() as disagreements, strictly(strict):
             more = looked_over(found, file, groups)
         fits = f", and {file} fits it"
+        if disagreements:
+            fits = f", and {file} can be read with it, though they disagree (see above)"
     kind = {"classification": "a classifier", "regression": "a regressor", None: "an autoencoder"}[found.task]
-    typer.echo(f"{schema} is whole{fits}: {len(found.features)} columns; dpmac train will make {kind}")
+    typer.echo(f"{schema} is whole{fits}: {how_many(len(found.features), 'column')}; dpmac train will make {kind}")
     for line in more:
         typer.echo(line)
 
@@ -81,7 +84,7 @@ def looked_over(schema: Schema, file: Path, groups: str | None) -> list[str]:
     wrong = _unreadable(schema, table, file)
     if wrong:
         lines = "\n".join(f"  {one}" for one in wrong)
-        raise Failed(f"{file}: {len(wrong)} columns cannot be read:\n{lines}", code=NOTHING_SPENT)
+        raise Failed(f"{file}: {how_many(len(wrong), 'column')} cannot be read:\n{lines}", code=NOTHING_SPENT)
     with at_lines(file):
         job.estimator(Ledger(), None)._look_over(table, groups=groups)
     return [*_left_out(schema, table, groups), *_ids(schema, table)]
@@ -94,7 +97,8 @@ def _left_out(schema: Schema, table: Any, groups: str | None) -> list[str]:
     listed = ", ".join(names[:SHOWN])
     if len(names) > SHOWN:
         listed += f" and {len(names) - SHOWN} more"
-    return [f"left out: {len(names)} columns of the file are not in the schema, and no model sees them: {listed}"]
+    count = how_many(len(names), "column")
+    return [f"left out: {count} of the file, not in the schema and seen by no model: {listed}"]
 
 
 def _ids(schema: Schema, table: Any) -> list[str]:

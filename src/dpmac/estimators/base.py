@@ -31,7 +31,7 @@ from dpmac.extensions.provenance import check_origin, origin_of
 from dpmac.mac import Z_STEPS, Averaged, FixedPrediction, OptimizerStep, WStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.modules.task import device_of
-from dpmac.nets import Activation, DenseNetwork, Network, WideNetwork
+from dpmac.nets import Activation, DenseNetwork, Network, WideNetwork, activation
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.privacy import BOUNDS, Bound, JointClip, Origin, Plan, PrivateRows, Unbounded
 from dpmac.privacy.gaussian_release import MAX_ROWS
@@ -75,7 +75,7 @@ class TrainedEstimator(Planned, Resumable):
         on public rows of the feature map.
         """
         ledger, machine = books(self._world, self.ledger), self._machine
-        ledger.check_unit(given.unit)
+        ledger.check_unit(given.unit, given.n)
         if (
             self._after_at(given.n, self.epsilon) and given.spots > MAX_ROWS
         ):  # said now, and not when the training is paid for
@@ -266,6 +266,7 @@ class PrivateEstimator(TrainingArguments, TrainedEstimator):
             act = defaults.activation
         if not isinstance(act, str | Activation):
             raise ArgumentError("activation", act, "give the name of one, or an Activation")
+        activation(act)  # also where no layer has one
         if defaults.wide and act == "relu":
             (units,) = defaults.hidden
             return WideNetwork(inputs, units, outputs, source=source)

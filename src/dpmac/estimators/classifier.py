@@ -63,7 +63,13 @@ class DPMACClassifier(Additive, Labelled, PrivateEstimator):
 
     @alone_with_ledger
     def fit(
-        self, X: Any, y: Any = None, public_validation: tuple[Any, Any] | None = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        public_validation: tuple[Any, Any] | None = None,
+        groups: Any = None,
+        *,
+        sample_weight: Any = None,  # noqa: ARG002 - alone_with_ledger refuses it
     ) -> DPMACClassifier:
         """Train on ``X`` (rows, features) and labels ``y`` (None takes the schema's target out of the table).
 
@@ -71,7 +77,8 @@ class DPMACClassifier(Additive, Labelled, PrivateEstimator):
         ``y`` is one label a row, or a matrix (rows, labels) of 0 and 1 where a row may have several (multi-label).
         ``groups`` says whose each row is, an id for each (with a schema, the name of their column will do): the unit of
         privacy is then a person with any number of rows, and every person has the same say.
-        Everything is checked before any privacy is spent. ``public_validation=(X, y)`` records accuracy on *public*
+        ``sample_weight`` is refused, and the error says why. Everything is checked before any privacy is spent.
+        ``public_validation=(X, y)`` records accuracy on *public*
         rows after each epoch in ``history_``. Never pass private rows there: such metrics are outside the guarantee.
         """
         given, targets, classes, indicator = self._look_over(X, y, groups)

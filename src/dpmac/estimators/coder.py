@@ -81,7 +81,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableArguments, O
         )
         sigma = _noise_for(shares, float(self.epsilon), delta)
         ledger, source = books(self._world, self.ledger), noise_source(self._seed())
-        ledger.check_unit(given.unit)
+        ledger.check_unit(given.unit, given.n)
         self._check_total(ledger, lambda at: _mechanisms(shares, _noise_for(shares, at, delta)), delta)
         known = check_origin(ledger, delta, schema=feature_map)
         before = stage_before(given.inputs, ledger, _mechanisms(shares, sigma), delta, self._world.leads)

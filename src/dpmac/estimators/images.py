@@ -85,6 +85,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         *,
         target: str | None = None,
         images: str | None = None,
+        sample_weight: Any = None,  # noqa: ARG002 - alone_with_ledger refuses it
     ) -> DPMACImageClassifier:
         """Train on pictures ``X`` and labels ``y``; a folder has both, ``fit("images/")``.
 

@@ -47,7 +47,14 @@ class DPMACRegressor(Additive, Ranged, PrivateEstimator):
     """
 
     @alone_with_ledger
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACRegressor:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        sample_weight: Any = None,  # noqa: ARG002 - alone_with_ledger refuses it
+    ) -> DPMACRegressor:
         """Train on ``X`` (rows, features) and numbers ``y`` (None takes the schema's target out of the table).
 
         ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`. Everything is

@@ -11,7 +11,7 @@ from dpmac.privacy.sampling import MIN_OVERFLOW, ROW
 
 _NUMBERS = ("noise_multiplier", "sample_rate", "overflow")
 _DAY = len("2026-01-31")
-_WORDS = ("label", "date", "purpose", "model", "run", "unit")
+_WORDS = ("label", "date", "purpose", "model", "run", "unit", "split")
 
 
 def to_dict(entry: Entry) -> dict[str, Any]:
@@ -30,6 +30,8 @@ def to_dict(entry: Entry) -> dict[str, Any]:
     }
     if entry.unit != ROW:  # older versions know only rows, and reject persons
         line["unit"] = entry.unit
+    if entry.split:  # nor do they know splits
+        line["split"] = entry.split
     return line
 
 
@@ -42,7 +44,7 @@ def from_dict(raw: Mapping[str, Any]) -> Entry:
     """Read an entry that :func:`to_dict` wrote; a line with a missing or unexpected field is rejected, never guessed.
 
     Version 0.1 wrote no ``overflow`` (its probability was 2**-80), date, purpose, model or run. A line without a unit
-    is about rows.
+    is about rows, and one without a split about all of them.
     """
     old = {"overflow": MIN_OVERFLOW, **dict.fromkeys(_WORDS[1:], ""), "unit": ROW}
     if raw["sample_rate"] == 1:

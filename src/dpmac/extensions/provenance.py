@@ -248,8 +248,10 @@ def check_origin(ledger: Releases, delta: float | None = None, **things: Any) ->
 
 
 def _whole(ledger: Releases) -> Releases:
-    """The underlying ledger of a run that repeats its releases; otherwise the ledger itself."""
-    book: Releases = getattr(ledger, "_whole", ledger)
+    """The underlying ledger of a run that repeats its releases, or of a split; otherwise the ledger itself."""
+    book = ledger
+    while (beneath := getattr(book, "_whole", None)) is not None:
+        book = beneath
     return book
 
 

@@ -35,7 +35,8 @@ class Mechanism:
     ``noise_multiplier`` is the standard deviation of the noise divided by the sensitivity; 0 means no privacy.
     ``sample_rate`` 1 means that all rows were used (the plain Gaussian mechanism). ``overflow`` is an upper bound on
     the probability that a sample is full (:class:`dpmac.privacy.sampling.PoissonSampler`). A row then shares the
-    capacity with others, and the release has sensitivity 2; :func:`with_overflow` says what this costs.
+    capacity with others, and the release has sensitivity 2; :func:`with_overflow` says what this costs. ``split`` names
+    the split of the data set whose rows alone were read; "" if any row may have been. No place is in two splits.
     """
 
     noise_multiplier: float
@@ -43,6 +44,7 @@ class Mechanism:
     count: int = 1
     label: str = "gaussian"
     overflow: float = 0.0
+    split: str = ""
 
     def __post_init__(self) -> None:
         # stored as plain floats: a half-precision number would round or overflow in later arithmetic
@@ -55,6 +57,7 @@ class Mechanism:
 
     def describe(self, of: str = "rows") -> str:
         """One line for the privacy statement; ``of`` names the things that samples are drawn from."""
+        of += f" of the split {self.split!r}" * bool(self.split)
         rows = f"all {of}"
         if self.sample_rate < 1.0:
             cut = f", larger than its capacity at most once in {1 / self.overflow:.2g}" if self.overflow else ""
@@ -81,14 +84,18 @@ def merged(mechanisms: Iterable[Mechanism]) -> tuple[Mechanism, ...]:
     return tuple(replace(m, count=count) for m, count in counts.items())
 
 
+def by_split(mechanisms: Sequence[Mechanism]) -> list[tuple[Mechanism, ...]]:
+    """For each split, what its rows took part in: releases from all rows, and its own (docs/proof.md, "Splits")."""
+    names = {m.split for m in mechanisms} - {""} or {""}
+    return [merged(replace(m, split="") for m in mechanisms if m.split in ("", name)) for name in sorted(names)]
+
+
 def event_of(mechanisms: Iterable[Mechanism]) -> Any:
     """The dp-accounting event that composes ``mechanisms``."""
     import dp_accounting as dpa
 
     events = []
-    for m in merged(mechanisms):
-        if m.count == 0:
-            continue
+    for m in merged(m for m in mechanisms if m.count):
         event = dpa.GaussianDpEvent(m.noise_multiplier)
         if m.noise_multiplier == 0:
             event = dpa.NonPrivateDpEvent()
@@ -139,12 +146,8 @@ def with_overflow(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[l
         return [plain]
 
     def worst(m: Mechanism) -> Mechanism:
-        if m.overflow == 0:
-            return m
-        half = m.noise_multiplier / 2
-        if half < MIN_MULTIPLIER:
-            half = 0.0
-        return replace(m, noise_multiplier=half, overflow=0.0)
+        half = m.noise_multiplier / 2 if m.overflow else m.noise_multiplier
+        return replace(m, noise_multiplier=half * (half >= MIN_MULTIPLIER), overflow=0.0)
 
     doubled = ([worst(m) for m in mechanisms], delta)
     return [plain, doubled] if delta - chance >= MIN_DELTA else [doubled]
@@ -158,7 +161,8 @@ def cost_of(mechanisms: tuple[Mechanism, ...], delta: float, accountant: Account
         raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
     if not released:
         return 0.0, accountant
-    return min(_plain_cost(some, left, accountant, effort) for some, left in with_overflow(released, delta))
+    every = (with_overflow(mine, delta) for mine in by_split(released))
+    return max(min(_plain_cost(some, left, accountant, effort) for some, left in bounds) for bounds in every)
 
 
 def _plain_cost(released: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> Figure:

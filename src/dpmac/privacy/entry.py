@@ -26,6 +26,7 @@ class Entry:
     model: str = ""  # the model that it was made for: the user's own words (Ledger.noting)
     run: str = field(default="", compare=False)  # id of the training run, or of the Ledger object that wrote it
     unit: str = ROW  # unit of privacy: what neighbouring tables differ in
+    split: str = ""  # the split of the data set whose rows alone were read (extensions/splits.py); "" for all rows
 
     def mechanism(self) -> Mechanism:
-        return Mechanism(self.noise_multiplier, self.sample_rate, 1, self.label, self.overflow)
+        return Mechanism(self.noise_multiplier, self.sample_rate, 1, self.label, self.overflow, self.split)

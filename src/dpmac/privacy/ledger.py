@@ -40,7 +40,7 @@ class Releases:
         """The unit of privacy of all entries; "row" if there are none."""
         return next((entry.unit for entry in self._entries), ROW)
 
-    def check_unit(self, unit: str) -> None:
+    def check_unit(self, unit: str, places: int | None = None) -> None:  # noqa: ARG002 - for the ledger of a split
         """Raise if the unit differs: a guarantee for single rows says little about a person with many rows."""
         if self._entries and unit != self.unit:
             fix = f"it holds releases whose unit of privacy is a {self.unit}, not a {unit}: release by the same unit"
