@@ -14,10 +14,10 @@ from dpmac.randomness import SeededNoise
 STEPS, RATE, DECAY = 12, 0.1, 0.8
 
 
-def started(found, deviation=0.0, wstep=None):
+def started(deviation=0.0, wstep=None):
     network = DenseNetwork([3, 2], source=SeededNoise(0, "gain"))
     inner = wstep or OptimizerStep(lr=RATE, schedule=cosine)
-    return NoiseGain(Averaged(inner, DECAY), deviation, found).start(network, STEPS)
+    return NoiseGain(Averaged(inner, DECAY), deviation).start(network, STEPS)
 
 
 def slopes(seed=0):
@@ -48,12 +48,11 @@ def coefficients(given, floor=0.0):
 
 @pytest.mark.parametrize("floor", [0.0, 0.7])
 def test_the_gain_is_the_root_of_all_squared_coefficients(floor):
-    found: list[torch.Tensor] = []
-    updater = started(found, floor)
+    updater = started(floor)
     for slope in slopes():
         updater.apply([Polynomial(torch.zeros(2, 4), slope)])
     expected = coefficients([slope.numpy().astype(np.float64) for slope in slopes()], floor)
-    weight, bias = found
+    weight, bias = updater.deviations()
     np.testing.assert_allclose(weight, expected[:, :3], rtol=1e-5)
     np.testing.assert_allclose(bias, expected[:, 3], rtol=1e-5)
 
@@ -62,7 +61,7 @@ def test_following_changes_no_weight():
     plain = Averaged(OptimizerStep(lr=RATE, schedule=cosine), DECAY).start(
         DenseNetwork([3, 2], source=SeededNoise(0, "gain")), STEPS
     )
-    updater = started([])
+    updater = started()
     for slope in slopes():
         for one in (plain, updater):
             one.apply([Polynomial(torch.zeros(2, 4), slope)])
@@ -72,20 +71,18 @@ def test_following_changes_no_weight():
 
 
 def test_it_goes_on_from_a_checkpoint_bit_for_bit():
-    whole: list[torch.Tensor] = []
-    resumed: list[torch.Tensor] = []
-    updater = started(whole)
+    updater = started()
     for place, slope in enumerate(slopes()):
         if place == 5:
             state = updater.state()
-            again = started(resumed)
+            again = started()
             again.restore({"averaged": state["averaged"], "spread": state["spread"]})
         updater.apply([Polynomial(torch.zeros(2, 4), slope)])
         if place >= 5:
             again.apply([Polynomial(torch.zeros(2, 4), slope)])
-    assert all(torch.equal(one, other) for one, other in zip(whole, resumed, strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(updater.deviations(), again.deviations(), strict=True))
 
 
 def test_only_adam_is_followed():
     with pytest.raises(ArgumentError, match="through Adam"):
-        started([], wstep=OptimizerStep(lr=RATE, optimizer=torch.optim.SGD))
+        started(wstep=OptimizerStep(lr=RATE, optimizer=torch.optim.SGD))
