@@ -31,9 +31,11 @@ from dpmac.methods import (
     DPMean,
     NormHistogram,
     ResidualScale,
+    Score,
     linear_classifier,
 )
 from dpmac.methods.ridge import statistics
+from dpmac.methods.score import MERITS
 from dpmac.methods.scores import Scores, Tally
 from dpmac.modules import ModuleStep, Task, settled
 from dpmac.nets import (
@@ -180,6 +182,10 @@ def _tallies(classes: int) -> tuple[Tally, ...]:
     return tuple(Classes(LOSSES["softmax"].predict, classes, None, {}).tallies())
 
 
+def score_query(merit: str) -> Asked:
+    return Asked(Score(1.0, merit).query(dense()), (numbers(ROWS, 5), labels(ROWS, 4)))
+
+
 class Words(nn.Module):
     """Weighted words, attention or a recurrent layer over them, and own parameters that only autograd can treat."""
 
@@ -255,6 +261,10 @@ ASKERS: dict[str, Callable[[], Asked]] = {
     "scores, two classes": lambda: scores_query(2),
     "scores, more classes": lambda: scores_query(4),
     "scores of numbers": lambda: scores_query(0),
+    **{
+        f"score, {n}": lambda n=n: Asked(Score(1.0, n).query(dense()), (numbers(ROWS, 5), labels(ROWS, 4)))
+        for n in MERITS
+    },
     "private ranges": lambda: Asked(PrivateRanges(1.0).query("abcde"), (numbers(ROWS, 5),)),
     **{f"module, {kind}": lambda k=kind: module_step(k) for kind in MODULES},
     "module, every parameter by itself": lambda: module_step("attention", Normalise()),
@@ -331,6 +341,7 @@ SUPERVISED: dict[str, Method] = {
         table, frozen(4), source, Ledger(), several=True, weights=torch.tensor([OFF, WEIGHTS]).T
     ),
     "scores": lambda table, source: Scores(0.0, _tallies(4)).fit(table, frozen(4), source, Ledger()),
+    "score": lambda table, source: Score(0.0).of(table, frozen(4), source, Ledger()),
     "residual scale": lambda table, source: ResidualScale(0.0).fit(table, frozen(4), source, Ledger()),
 }
 UNSUPERVISED: dict[str, Method] = {

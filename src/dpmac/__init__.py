@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         DPMACModuleClassifier,
         DPMACModuleRegressor,
         DPMACRegressor,
+        DPMACSearch,
         Machine,
         PrivacyWarning,
     )
@@ -45,6 +46,7 @@ _HOMES = {
     "DPMACModuleRegressor": "dpmac.estimators",
     "DPMACPCA": "dpmac.estimators",
     "DPMACRegressor": "dpmac.estimators",
+    "DPMACSearch": "dpmac.estimators",
     "DenseNetwork": "dpmac.nets.network",
     "Network": "dpmac.nets.network",
     "Ledger": "dpmac.extensions.ledgers",
@@ -70,6 +72,7 @@ __all__ = [
     "DPMACModuleClassifier",
     "DPMACModuleRegressor",
     "DPMACRegressor",
+    "DPMACSearch",
     "DenseNetwork",
     "Ledger",
     "Machine",

@@ -10,7 +10,7 @@ from torch import Tensor
 from dpmac.audit.cases import Case, Row, Setting
 from dpmac.audit.steps import OUTRAGE, released_answer, small_network
 from dpmac.mac import FirstOrder, FixedPrediction
-from dpmac.methods import DPPCA, BaseRates, Calibration, ClosedForm, DPMean, NormHistogram, ResidualScale
+from dpmac.methods import DPPCA, BaseRates, Calibration, ClosedForm, DPMean, NormHistogram, ResidualScale, Score
 from dpmac.methods.calibration import REACH
 from dpmac.methods.pca import MOMENT
 from dpmac.methods.ridge import statistics
@@ -138,6 +138,18 @@ def scores() -> Setting:
     return Setting(released_answer(query), candidates, others)
 
 
+def score(merit: str) -> Callable[[], Setting]:
+    """Of outputs that are the rows themselves, as good and as bad as they can be."""
+
+    def make() -> Setting:
+        query = Score(1.0, merit).query(lambda x: x)
+        targets = list(torch.eye(2))
+        candidates = [(OUTRAGE * (2 * target - 1), other) for target in targets for other in targets]
+        return Setting(released_answer(query), candidates, [(0.1 * k * torch.ones(2), targets[0]) for k in (1, 2, 3)])
+
+    return make
+
+
 def ranges() -> Setting:
     query = PrivateRanges(1.0).query("ab")
     others = [(_numbers(0.5 * k, -k),) for k in (1, 2, 3)]
@@ -160,6 +172,8 @@ def one_shot_cases() -> Iterator[Case]:
         ("base rates, several labels", base_rates(3, several=True)),
         ("residual scale", residuals),
         ("scores", scores),
+        ("score, accuracy", score("accuracy")),
+        ("score, log-loss", score("log_loss")),
         ("private ranges", ranges),
     )
     for name, make in makers:

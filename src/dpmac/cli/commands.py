@@ -12,6 +12,7 @@ from dpmac.cli import (
     budget,
     data,
     demo,
+    edit,
     ending,
     evaluate,
     export,
@@ -26,6 +27,7 @@ from dpmac.cli import (
     split,
     statement,
     train,
+    tune,
     version,
 )
 from dpmac.cli.text import flowing
@@ -44,6 +46,7 @@ app = typer.Typer(
 for command in (
     demo.demo,
     train.train,
+    tune.tune,
     resume.resume,
     predict.predict,
     evaluate.evaluate,
@@ -51,6 +54,7 @@ for command in (
     inspect.inspect,
     report.report,
     export.export,
+    edit.edit,
     sign.sign,
     sign.verify,
     sign.key,

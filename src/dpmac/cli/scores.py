@@ -15,12 +15,11 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators.target_cells import named_as, without_gaps
 from dpmac.files import whole_file
 from dpmac.tables import Category, Number, Schema, TableEncoder
-from dpmac.tables.files import need_columns, read_table, rows_in
+from dpmac.tables.files import need_columns, rows_in
 from dpmac.tables.frames import cells
 from dpmac.tables.texts import text_of
 
 if TYPE_CHECKING:
-    from dpmac.cli.jobs import Job
     from dpmac.report.thresholds import AtThreshold
 
 KEPT = "evaluation.json"
@@ -69,7 +68,27 @@ def evaluation_of(
         found["scores"] = _regressed(estimator, schema, table)
     else:
         found["scores"] = {"reconstruction_error": float(np.mean(estimator.reconstruction_error(table)))}
+    if public:
+        found["reference"] = usual_codes(schema, table)
     return found | {"scores": {name: score for name, score in found["scores"].items() if math.isfinite(score)}}
+
+
+def usual_codes(schema: Schema, table: Any) -> dict[str, float]:
+    """A usual one of public rows, around which a report asks what columns do: medians, and the commonest values."""
+    found = {}
+    for name, column in schema.features.items():
+        if column.code_width != 1:
+            continue
+        codes = column.coded(name, schema.cells.read(column, cells(table, [name])[name]))
+        codes = codes[np.isfinite(codes)]
+        if not len(codes):
+            continue
+        if column.ordered:
+            found[name] = float(np.median(codes))
+        else:
+            values, counts = np.unique(codes, return_counts=True)
+            found[name] = float(values[counts.argmax()])
+    return found
 
 
 def evaluation_of_pictures(
@@ -81,24 +100,6 @@ def evaluation_of_pictures(
     codes = np.array([names.index(label) for label in labels])
     found = {"rows": len(codes), "public": public, "file": file, **_scored(p, codes, names, 1, threshold)}
     return found | {"scores": {name: score for name, score in found["scores"].items() if math.isfinite(score)}}
-
-
-def public_rows(job: Job, private: Any = None) -> Any:
-    """The rows of ``--public-test``, every cell and label of them looked over; None without any. Pictures must be like
-    the ``private`` ones."""
-    if job.pictures is not None:
-        from dpmac.cli.pictures import public_pictures
-
-        return public_pictures(job, private, quiet=True)
-    from dpmac.tables.lines import at_lines
-
-    if job.public_test is None:
-        return None
-    schema = job.read_schema()
-    table = read_table(job.public_test, schema)
-    with at_lines(job.public_test):
-        check_scored(schema, table, job.public_test)
-    return table
 
 
 def keep(folder: Path, evaluation: dict[str, Any]) -> Path:

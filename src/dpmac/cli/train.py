@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpmac.checks import ArgumentError
+from dpmac.cli.additive_options import Additive, Monotone, Pair, additive_wanted
 from dpmac.cli.agreement import STRICT, strictly
 from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, with_cells
 
@@ -76,6 +77,9 @@ def train(
     hidden: Annotated[
         str | None, typer.Option(help="Units of the hidden layers, 64,32; or none. Left out: the default.")
     ] = None,
+    additive: Additive = False,
+    pair: Pair = None,
+    monotone: Monotone = None,
     images: Annotated[
         str | None, typer.Option(help="The column of a table that has the paths of pictures.", metavar="COLUMN")
     ] = None,
@@ -131,6 +135,9 @@ def train(
     and [bold]--target[/bold] the column of labels. All have one size, or [bold]--size[/bold] brings them to one. The number of pictures, their size and the
     names of the classes are public. What the model knows of pictures beforehand comes from drawings that show nobody.
 
+    A model to be read: with [bold]--additive[/bold] it is a sum of one function a column, and [bold]--pair[/bold] adds one of two columns. The
+    report draws these terms as they are, [bold]dpmac edit[/bold] changes them, and [bold]dpmac export --json[/bold] hands them on.
+
     Started by [bold]torchrun --nproc-per-node 4 -m dpmac train ...[/bold], four processes share the rows and the work.
 
     [bold]Examples[/bold]
@@ -142,6 +149,8 @@ def train(
       dpmac train patients.csv --schema patients.schema.json --target death --groups patient --epsilon 2 --out runs/persons
 
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
+
+      dpmac train patients.csv --schema patients.schema.json --target death --epsilon 2 --out runs/readable --additive --monotone age=+1
 
       dpmac train images --epsilon 2 --delta 1e-5 --out runs/pictures --ledger images.ledger
 
@@ -184,6 +193,7 @@ def train(
                 epochs=epochs,
                 batch_size=batch_size,
                 hidden=layers,
+                additive=additive_wanted(chosen, additive, pair, monotone),
                 seed=seed,
                 threads=threads,
                 name=name or out.name,
@@ -213,7 +223,7 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
     """Make the run folder and train."""
     from dpmac.cli.accounts import held
     from dpmac.cli.jobs import OWN_LEDGER
-    from dpmac.cli.scores import public_rows
+    from dpmac.cli.public_rows import public_rows
     from dpmac.cli.several import said_once
     from dpmac.cli.split import check_split
     from dpmac.cli.training import follow

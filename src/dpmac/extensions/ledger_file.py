@@ -137,14 +137,22 @@ class LedgerFile:
 
     def _reseal(self, header: Header) -> None:
         """Seal every line anew behind another header. A crash leaves the file as it was, or whole."""
+        self._check_one_name()
         rollback_guard.guard_file_of(self.path).unlink(missing_ok=True)  # it knows the old digests
+        before, heads = self.header, self.heads
         self.header = header
-        if self.begun:
-            self._renew()
-            rollback_guard.note(self.path, self.heads)
-        else:
-            self.heads = [self.header.root()]
-            self.append()
+        try:
+            if self.begun:
+                self._renew()
+            else:
+                self.heads = [self.header.root()]
+                self.append()
+        except BaseException:  # a full disk: the file has the old header, and is continued with it
+            self.header, self.heads = before, heads
+            raise
+        finally:
+            if self.begun:
+                rollback_guard.note(self.path, self.heads)
 
     def check_unchanged(self) -> None:
         """Raise if somebody else has written to the file since this object last saw it."""
@@ -180,8 +188,16 @@ class LedgerFile:
                 raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
             yield handle
 
+    def _check_one_name(self) -> None:
+        """Raise if the file has a second name, a hard link: that would keep the old file, and go on as a second ledger
+        that knows of no account and of no later release."""
+        if self.begun and self.path.stat().st_nlink > 1:
+            fix = "the file has a second name (a hard link), which would go on without it: remove that name first"
+            raise ArgumentError("ledger", str(self.path), fix)
+
     def _renew(self) -> None:
         """Rewrite a file of version 0.1, which has no chain, in the current format, and replace the old one."""
+        self._check_one_name()
         with self._exclusive():
             _, lines = LedgerFile.open(self.path)
             place = self.path.resolve()  # keep a link a link

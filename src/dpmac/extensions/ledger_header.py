@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpmac.checks import ArgumentError
 from dpmac.extensions.accounts import Account
 from dpmac.extensions.splits import Splits
 from dpmac.limits import check_values, finite_json
 
 FORMAT, OLD_FORMAT, WITH_ACCOUNT, WITH_SPLITS = (f"dpmac-ledger-{number}" for number in (2, 1, 3, 4))
 LINE_BYTES = 2**20  # of a line: a release of a thousand partitions has a tenth of that
+_CHAIN = 100  # bytes for a line's digest
 _DIGITS = 12
 
 
@@ -89,6 +91,18 @@ def digest(before: str, line: Mapping[str, Any]) -> str:
     """The digest after ``line``; a ValueError if a number in it is not finite."""
     plain = json.dumps(line, sort_keys=True, allow_nan=False)
     return hashlib.sha256(f"{before}\n{plain}".encode()).hexdigest()
+
+
+def check_line(line: Mapping[str, Any]) -> None:
+    """Raise :class:`ArgumentError` for a release with names so long that its line could be written, and not be read."""
+    try:
+        check_values(line)
+        longest = len(json.dumps(line))
+    except (TypeError, ValueError) as error:
+        raise ArgumentError("release", str(error), "no ledger could be read with that: give shorter names") from None
+    if longest > LINE_BYTES - _CHAIN:
+        fix = f"a line of a ledger may have {LINE_BYTES:,} bytes: name fewer partitions, or give shorter names"
+        raise ArgumentError("release", f"a line of {longest:,} bytes", fix)
 
 
 def parsed_line(path: Path, number: int, line: bytes) -> dict[str, Any]:

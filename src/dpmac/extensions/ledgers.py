@@ -17,14 +17,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpmac.checks import ArgumentError
+from dpmac.checks import ArgumentError, how_many
 from dpmac.extensions.accounts import Account
 from dpmac.extensions.entries import from_dict, published, to_dict
 from dpmac.extensions.ledger_file import LedgerFile
+from dpmac.extensions.ledger_header import check_line
 from dpmac.extensions.ledger_places import check_place
 from dpmac.extensions.splits import Divided, Splits
 from dpmac.extensions.writers import sole_writer
 from dpmac.kernels.streams import fresh_name
+from dpmac.limits import check_kept
 from dpmac.old_names import OldAttribute
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.sampling import ROW
@@ -109,10 +111,12 @@ class Ledger(Divided):
     def _keep(self, entry: Entry) -> None:
         noted = {word: said for word, said in self._words().items() if not getattr(entry, word)}
         dated = replace(entry, date=_today(), **noted)  # type: ignore[arg-type]
+        line = to_dict(dated)
+        check_line(line)
         with self.exclusive():
             self._check_total(entry)
             if self._file is not None:
-                self._file.append(to_dict(dated))
+                self._file.append(line)
             self._entries.append(dated)
 
     @contextmanager
@@ -133,6 +137,10 @@ class Ledger(Divided):
         Each thread has its own notes; those of the thread that created the ledger apply where others noted nothing.
         """
         thread, said = threading.get_ident(), {"purpose": purpose, "model": model, "run": run}
+        for word, text in said.items():
+            if text is not None and not isinstance(text, str):
+                raise ArgumentError(word, text, "give a text, or None")
+            check_kept(word, text)
         before = self._noted.get(thread, {})
         self._noted[thread] = {**before, **{word: text for word, text in said.items() if text is not None}}
         try:
@@ -171,7 +179,9 @@ class Ledger(Divided):
         seeded release of that ``run`` and equal the recorded one; further releases are recorded as usual. The caller
         must ensure that the rows are the same; a seeded run protects nobody anyway.
         """
-        return _Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
+        from dpmac.extensions.replayed import Replayed
+
+        return Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
 
     def save(self, path: str | Path) -> None:
         """Write the whole ledger to a new file, in the format that :meth:`load` reads, with dates to the day."""
@@ -264,28 +274,10 @@ class Ledger(Divided):
         return self
 
     def __repr__(self) -> str:
-        return f"Ledger({len(self)} releases)"
-
-
-class _Replayed(Ledger):
-    """The result of :meth:`Ledger.replaying`."""
-
-    def __init__(self, whole: Ledger, recorded: list[Entry]) -> None:
-        super().__init__(data_set=whole.data_set)
-        self._whole, self._recorded, self._next = whole, recorded, 0
-
-    def append(self, entry: Entry) -> None:
-        if self._next >= len(self._recorded):
-            self._whole.append(entry)
-            return
-        made = self._recorded[self._next]
-        same = (made.mechanism(), dict(made.scales), made.unit) == (entry.mechanism(), dict(entry.scales), entry.unit)
-        if not (same and made.seeded and entry.seeded):
-            raise RuntimeError(
-                f"the ledger's {made.label!r} of {made.date} is not the release that this run makes again: were its "
-                "arguments changed?"
-            )
-        self._next += 1
+        count = how_many(len(self), "release")
+        if self.path is None:
+            return f"Ledger({count})"
+        return f"Ledger({str(self.path)!r}, {count})"
 
 
 def _begun(path: str | Path, data_set: str, account: Account | None = None, splits: Splits | None = None) -> LedgerFile:

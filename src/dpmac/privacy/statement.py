@@ -80,7 +80,7 @@ class Statement:
         return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in self.not_covered())]
 
     def _guarantee(self) -> list[str]:
-        epsilon, delta = round_up(self.epsilon), not_less(self.delta)
+        epsilon, delta = round_up(self.epsilon, 2 + 2 * (self.epsilon < 0.1)), not_less(self.delta)
         if not self.noisy or math.isinf(self.epsilon):
             noise = "with too little" if self.noisy else "without"
             return [
@@ -91,7 +91,7 @@ class Statement:
         if self.seeded:
             lines, model = [SEEDED_LINE], "With unpredictable noise the model would be"
         lines += [
-            f"{model} ({epsilon}, {delta})-differentially private: epsilon = {epsilon} at delta = {delta}.",
+            f"{model} differentially private with epsilon = {epsilon} at delta = {delta}.",
             f"Unit of privacy: {unit_in_words(self.unit)}.",
             self._accountant(),
         ]
@@ -114,6 +114,8 @@ class Statement:
         kind, version, name = self._kind(), accountant_version(), "privacy loss distributions"
         if kind == "rdp":
             lost = "at so small a delta, after so many releases, privacy loss distributions would be lost in rounding"
+            if any(m.search is not None for m in self.mechanisms):
+                lost = "the bound by privacy loss distributions is no smaller"
             return f"Accountant: the moments accountant (RDP, {version}); {lost}."
         if kind == "gaussian":
             name = "the closed form of the Gaussian mechanism"
