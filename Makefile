@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=  # else every process compiles 600 files of code and tests anew
 
-.PHONY: help demo test test-long test-all lint types bench bench-tables bench-scale audit mutants mutate fuzz durability reproduce docs clean
+.PHONY: help demo test quick-tests test-long test-all lint types bench bench-tables bench-scale audit mutants mutate fuzz durability reproduce docs clean
 help:            ## list the targets
 	@awk -F ':.*## *' '/^[a-z-]+:.*##/ { printf "%-12s%s\n", $$1, $$2 }' Makefile
 
@@ -27,7 +27,10 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 demo: $(VENV)/.installed   ## train a private classifier on bundled data and show what it costs
 	$(BIN)/dpmac demo
 
-test: lint types           ## lint, types and all tests but the long ones
+test: lint                 ## lint, types and all tests but the long ones
+	@$(MAKE) --no-print-directory -j 2 types quick-tests  # one core would wait for mypy
+
+quick-tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile  # a file's tests share what they have fitted
 
 test-long: $(VENV)/.installed-dev ## the tests marked long: long ascents, whole trainings

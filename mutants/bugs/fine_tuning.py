@@ -121,6 +121,15 @@ MUTANTS = (
         (f"{MAPS}::test_equal_numbers_of_another_origin_are_another_whitening",),
     ),
     Mutant(
+        "drawn-start-forgets",
+        "A network that begins from drawn rows forgets what had shaped their generator, and who calls it public.",
+        "A prior that releases have shaped is refused.",
+        "priors/pretraining.py",
+        "        mark(network, Origin.merged(network.origin, known))\n",
+        "        if known.runs:\n            mark(network, known)\n",
+        ("tests/priors/test_pretraining.py::test_why_what_has_shaped_the_drawn_rows_is_public_is_said_of_the_network",),
+    ),
+    Mutant(
         "any-generator-is-a-prior",
         "A generator that private rows have shaped draws the rows of a whitening, and its ledger is not asked for.",
         "Nothing of a prior is private. Real.",

@@ -15,13 +15,16 @@ def test_a_template_has_columns_and_kinds_and_nothing_of_the_rows(new_hospital, 
     raw = done.json()
     kinds = {name: column["kind"] for name, column in raw["columns"].items()}
     assert kinds == {
-        **{"patient": "category", "age": "number", "sex": "category"},
+        **{"age": "number", "sex": "category"},
         **{"weight": "number", "ward": "category", "death": "category"},
     }
     assert raw["target"] == "death"
     facts = {value for column in raw["columns"].values() for key, value in column.items() if key != "kind"}
-    assert facts == {None, True}
+    assert facts == {None, True, False}
+    assert raw["columns"]["death"]["missing"] is False
+    assert raw["positive"] is None
     assert "looking at the rows" in done.err
+    assert "left out, as ids: patient." in done.err
 
 
 def test_a_template_from_the_header_alone_does_not_depend_on_the_rows(new_hospital, run):

@@ -7,8 +7,11 @@ import os
 import shutil
 import tomllib
 
+import numpy as np
 import pytest
 
+import dpmac
+from dpmac import DPMACClassifier
 from dpmac.disclosure.answers import QUESTIONS, read_answers, template
 
 
@@ -117,3 +120,27 @@ def test_an_answer_that_cannot_be_read_is_named(first, run, text, said):
     assert "answers.toml" in done.err
     assert said in done.err
     assert not (first / "report.html").exists()
+
+
+def test_an_entry_for_the_registry_asks_first_and_is_then_whole(tmp_path, run):
+    draw = np.random.default_rng(0)
+    X = draw.uniform(size=(100, 2))
+    model = DPMACClassifier((), epsilon=1.0, epochs=1, feature_range=(0, 1)).fit(X, X[:, 0] > 0.5)
+    first = dpmac.save(model, tmp_path / "first")
+    assert run("statement", "first", "--registry").code == 2
+    run("statement", "init", "first")
+    refused = run("statement", "first", "--registry")
+    assert refused.code == 2
+    assert "a registry entry needs these answers: description, purpose, curators" in refused.err
+    path = first / "answers.toml"
+    text = path.read_text()
+    for key in ("description", "purpose", "region"):
+        text = text.replace(f'{key} = ""', f'{key} = "of people"')
+    for key in ("curators", "authors"):
+        text = text.replace(f"{key} = []", f'{key} = ["House"]')
+    path.write_text(text)
+    done = run("statement", "first", "--registry")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith('url_slug: "')
+    assert 'variant_name: "Approximate DP"' in done.out
+    assert run("statement", "first", "--registry", "--json").code == 2

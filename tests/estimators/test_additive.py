@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from additives import BINARY, COLUMNS, FEW, NUMBER, PAIRS, binary, number, of_row, table, three
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from additives import BINARY, COLUMNS, FEW, NUMBER, PAIRS, binary, number, of_row, table, three
 from dpmac import DPMACClassifier, DPMACImageClassifier, DPMACRegressor, Machine, Schema
 from dpmac.checks import ArgumentError
 from dpmac.estimators.term_values import Linear, at_points, noise_at_points, paired, trained

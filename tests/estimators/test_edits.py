@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from additives import BINARY, binary, number, table, three
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.isotonic import isotonic_regression
 
+from additives import BINARY, binary, number, table, three
 from dpmac.checks import ArgumentError
 from dpmac.estimators.edits import EDITED, Edit
 from dpmac.estimators.monotone import isotonic, monotone_values

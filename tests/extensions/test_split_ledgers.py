@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,13 +15,18 @@ from sklearn.base import clone
 import dpmac
 from dpmac import Machine
 from dpmac.checks import ArgumentError
+from dpmac.extensions import split_ledgers
+from dpmac.extensions.accounts import Account
 from dpmac.extensions.provenance import check_origin
 from dpmac.extensions.split_ledgers import SplitLedger
 from dpmac.extensions.splits import Splits
+from dpmac.mac import FixedPrediction
 from dpmac.methods import DPMean
-from dpmac.privacy import Entry, Ledger, Mechanism, Persons, PrivateRows
+from dpmac.nets import LOSSES, DenseNetwork
+from dpmac.privacy import Entry, JointClip, Ledger, Mechanism, Persons, Plan, PrivateRows
 from dpmac.privacy.entry import PERSON
 from dpmac.randomness import SeededNoise, SystemNoise
+from dpmac.training import Trainer
 
 ONE, DELTA = Entry("mean", 4.0, 1.0), 1e-5
 IDS = np.arange(400)
@@ -72,9 +78,9 @@ def test_persons_are_counted_as_persons_and_by_the_ids_of_the_division():
     assert (ours.rows, ours.persons) == (2 * len(train), len(train))
     DPMean(4.0).fit(PrivateRows(torch.zeros(len(twice), 2), groups=twice), SystemNoise(), ours)
     assert (whole.entries[0].unit, whole.entries[0].split) == (PERSON, "train")
-    other, train, _ = divided()
+    other, others, _ = divided()
     with pytest.raises(ArgumentError, match="may have rows in several splits"):
-        other.split("train", train).check_unit(Persons.of(train, name="household").unit)
+        other.split("train", others).check_unit(Persons.of(others, name="household").unit)
     with pytest.raises(ArgumentError, match="persons were said to be in the split"):
         ours.check_unit(PERSON, len(train) + 1)
 
@@ -235,3 +241,87 @@ def test_a_seeded_run_is_replayed_in_its_split_only():
     assert len(whole) == 2
     DPMean(4.0).fit(rows(train), SeededNoise(1), again)
     assert [e.split for e in whole.entries] == ["train", "test", "train"]
+
+
+# --- what other splits have shaped ------------------------------------------------------------------------------------
+
+
+def trained(network, x, ledger, before=()):
+    plan = Plan(delta=DELTA, n=len(x), batch_size=20, steps=2, noise_multiplier=2.0, before=before)
+    y = (x[:, :1] > 0.5).float()
+    trainer = Trainer(network, LOSSES["sigmoid"], plan, bound=JointClip(1.0), zstep=FixedPrediction())
+    return trainer.fit(x, y, ledger=ledger)
+
+
+def test_a_model_that_begins_from_another_splits_is_not_called_this_splits():
+    """Its statement would give the figure of these rows, and the model tells of the others as well."""
+    whole, train, test = divided()
+    x = torch.rand(len(IDS), 3)
+    start = DenseNetwork([3, 1], "relu", source=SeededNoise(0))
+    first = trained(start, x[train], whole.split("train", train)).model
+    made = len(whole)
+    with pytest.raises(ArgumentError, match="releases from another split"):
+        trained(first, x[test], whole.split("test", test))
+    assert len(whole) == made
+    again = trained(first, x[train], ours := whole.split("train", train), ours.mechanisms())
+    assert len(again.ledger) == 2 * made
+    everybodys = trained(first, x[test], whole, whole.mechanisms())
+    assert everybodys.ledger.epsilon(DELTA) > ours.until(2 * made).epsilon(DELTA)
+
+
+@pytest.mark.parametrize("kind", [dpmac.DPMACAutoencoder, dpmac.DPMACPCA])
+def test_ranges_of_another_split_are_not_those_of_this_splits_codes(kind):
+    whole, train, test = divided()
+    table = {"a": np.random.default_rng(0).random(len(IDS)), "b": np.arange(len(IDS)) % 7.0}
+    parts = [{name: column[ids] for name, column in table.items()} for ids in (train, test)]
+    schema = dpmac.Schema.estimate(
+        parts[0], epsilon=1.0, delta=DELTA, categories={}, ledger=whole.split("train", train)
+    )
+    made = len(whole)
+    settings = {"code_size": 1, "method": "closed-form"} if kind is dpmac.DPMACAutoencoder else {"n_components": 1}
+    with pytest.raises(ArgumentError, match="releases from another split"):
+        kind(**settings, epsilon=1.0, delta=DELTA, schema=schema, ledger=whole.split("test", test)).fit(parts[1])
+    assert len(whole) == made
+    kind(**settings, epsilon=1.0, delta=DELTA, schema=schema, ledger=whole.split("train", train)).fit(parts[0])
+
+
+def test_codes_by_another_splits_model_are_warned_of_and_counted():
+    whole, train, test = divided()
+    x = np.random.default_rng(0).random((len(IDS), 4))
+    known = {"epsilon": 1.0, "delta": DELTA, "feature_range": (0.0, 1.0)}
+    pca = dpmac.DPMACPCA(2, **known, ledger=whole.split("train", train)).fit(x[train])
+    codes, y = pca.transform(x[test]), test % 2
+    later = dpmac.DPMACClassifier(epsilon=1.0, delta=DELTA, classes=[0, 1], epochs=1, ledger=whole.split("test", test))
+    with pytest.warns(dpmac.PrivacyWarning, match="made by another private estimator"):
+        later.fit(codes, y)
+    assert any("how the rows were made" in note for note in later.privacy_.notes)
+
+
+def test_a_release_that_another_reader_sees_first_is_counted_once_by_all(monkeypatch):
+    """A thread that watches, or a handler of Ctrl-C, asks for the entries while they are being put together."""
+    whole, train, _ = divided()
+    ours = whole.split("train", train)
+    for _ in range(3):
+        whole.append(replace(ONE, split="train"))
+    plain, asked = split_ledgers.replace, []
+
+    def interrupted(entry, **more):
+        if not asked:
+            asked.append(True)
+            assert len(ours) == 3
+        return plain(entry, **more)
+
+    monkeypatch.setattr(split_ledgers, "replace", interrupted)
+    assert len(ours) == 3
+    for _ in range(4):
+        whole.append(replace(ONE, split="train"))
+    assert len(ours) == 7
+    assert ours.mechanisms() == (Mechanism(4.0, 1.0, 7, "mean"),)
+
+
+def test_an_account_that_is_opened_later_holds_for_a_split_that_is_held():
+    whole, train, _ = divided()
+    ours = whole.split("train", train)
+    whole._set_account(Account(2.0, DELTA))
+    assert ours.account == whole.account
+    assert ours.remaining() == whole.remaining()

@@ -122,6 +122,19 @@ def test_an_edit_of_the_division_is_noticed(edit, tmp_path):
         Ledger.load(path)
 
 
+def test_another_order_of_the_shares_is_noticed(tmp_path):
+    """It says who is where: with it, rows could be given once more under another name."""
+    path = tmp_path / "book"
+    divided(path).append(ONE)
+    guard_file_of(path).unlink()
+    header, *lines = path.read_text().splitlines()
+    first = json.loads(header)
+    first["splits"]["shares"].reverse()
+    path.write_text("\n".join([json.dumps(first), *lines, ""]))
+    with pytest.raises(ValueError, match="chain is broken"):
+        Ledger.load(path)
+
+
 def test_a_header_without_whole_splits_is_damaged(tmp_path):
     path = tmp_path / "book"
     divided(path)

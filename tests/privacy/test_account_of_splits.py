@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpmac.kernels.moments import merged
 from dpmac.privacy import Mechanism, Statement
-from dpmac.privacy.accounting import by_split, cost_of, epsilon_of, merged
+from dpmac.privacy.accounting import by_split, cost_of, epsilon_of
 
 DELTA = 1e-5
 STEPS = Mechanism(1.2, 0.05, 300, "training step", 2.0**-80)

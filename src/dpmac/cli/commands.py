@@ -24,8 +24,10 @@ from dpmac.cli import (
     resume,
     schema,
     sign,
+    split,
     statement,
     train,
+    tune,
     version,
 )
 from dpmac.cli.text import flowing
@@ -44,9 +46,11 @@ app = typer.Typer(
 for command in (
     demo.demo,
     train.train,
+    tune.tune,
     resume.resume,
     predict.predict,
     evaluate.evaluate,
+    split.split,
     inspect.inspect,
     report.report,
     export.export,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpmac.tables import ColumnKind, Schema
 
 SHOWN = 20  # columns that are listed by name
-ENOUGH = 20  # rows; fewer may well differ all
+EPSILON = 2.0  # at which a schema's categories are looked at
 
 
 def check(
@@ -75,6 +75,8 @@ def looked_over(schema: Schema, file: Path, groups: str | None) -> list[str]:
     """All that a training would ask of the rows, asked; what else there is to say of them. Errors end the command."""
     from dpmac.cli.jobs import Job
     from dpmac.privacy import Ledger
+    from dpmac.privacy.statement import noun
+    from dpmac.tables.crowding import crowding
     from dpmac.tables.files import need_columns
     from dpmac.tables.lines import at_lines
 
@@ -86,8 +88,11 @@ def looked_over(schema: Schema, file: Path, groups: str | None) -> list[str]:
         lines = "\n".join(f"  {one}" for one in wrong)
         raise Failed(f"{file}: {how_many(len(wrong), 'column')} cannot be read:\n{lines}", code=NOTHING_SPENT)
     with at_lines(file):
-        job.estimator(Ledger(), None)._look_over(table, groups=groups)
-    return [*_left_out(schema, table, groups), *_ids(schema, table)]
+        given = job.estimator(Ledger(), None)._look_over(table, groups=groups)
+    if isinstance(given, tuple):
+        given = given[0]
+    many = crowding(schema, given.n, EPSILON, noun(given.unit))
+    return [*_left_out(schema, table, groups), *_ids(schema, table), *filter(None, [many])]
 
 
 def _left_out(schema: Schema, table: Any, groups: str | None) -> list[str]:
@@ -116,27 +121,12 @@ def _ids(schema: Schema, table: Any) -> list[str]:
 
 def _is_id(column: ColumnKind, table: Any, name: str) -> bool:
     from dpmac.tables.naming import names_ids
+    from dpmac.tables.templates import all_differ
 
     sure = names_ids(name)
     if sure is False:  # "subject" may be a category as well
         sure = len(column.classes or range(SHOWN + 1)) > SHOWN
-    return sure or _all_differ(column, table, name)
-
-
-def _all_differ(column: ColumnKind, table: Any, name: str) -> bool:
-    """Whether no two rows share a value, of a column whose values are names and not numbers."""
-    from dpmac.tables import Files
-    from dpmac.tables.ids import differing
-
-    if column.ordered or column.dense:
-        return False
-    if isinstance(table, Files):
-        rows = table.n
-        different = differing(table.batches([name]), name, 1)
-    else:
-        rows = len(table[name])
-        different = len(set(map(str, table[name])))
-    return rows >= ENOUGH and different == rows
+    return sure or (not column.ordered and not column.dense and all_differ(table, name))
 
 
 def _unreadable(schema: Schema, table: Any, file: Path) -> list[str]:

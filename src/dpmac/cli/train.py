@@ -51,6 +51,9 @@ def train(
     new_ledger: Annotated[
         bool, typer.Option("--new-ledger", help="Begin a ledger though one of nearly the same name is there.")
     ] = False,
+    split: Annotated[
+        str | None, typer.Option(help="The split of the ledger's data set that FILE is (dpmac split).", metavar="NAME")
+    ] = None,
     data_set: Annotated[str, typer.Option(help="What you call the rows, for the ledger.", metavar="NAME")] = "",
     purpose: Annotated[str, typer.Option(help="What the model is for, for the ledger.", metavar="TEXT")] = "",
     name: Annotated[str, typer.Option(help="The model's name in the ledger. Left out: the folder's.")] = "",
@@ -203,6 +206,7 @@ def train(
                 scratch=absolute(scratch_folder(scratch)) or scratch,
                 searched=searched,
                 ranges_from=ranges_from,
+                split=split,
             )
             job = replace(job, written=job.written_now())  # before it is read: a change meanwhile is then noticed, too
             table = job.opened(quiet=quiet or as_json or not world.leads)
@@ -221,6 +225,7 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
     from dpmac.cli.jobs import OWN_LEDGER
     from dpmac.cli.public_rows import public_rows
     from dpmac.cli.several import said_once
+    from dpmac.cli.split import check_split
     from dpmac.cli.training import follow
 
     shared = bool(job.ledger)
@@ -228,6 +233,8 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
         _check_numbers(job)
         check_kept(job)
         public = public_rows(job, table)
+        if job.split is not None and world.leads:
+            check_split(job.split, job.ledger, table)
         if not shared:
             job = replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
     if not world.leads:

@@ -179,7 +179,9 @@ class Ledger(Divided):
         seeded release of that ``run`` and equal the recorded one; further releases are recorded as usual. The caller
         must ensure that the rows are the same; a seeded run protects nobody anyway.
         """
-        return _Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
+        from dpmac.extensions.replayed import Replayed
+
+        return Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
 
     def save(self, path: str | Path) -> None:
         """Write the whole ledger to a new file, in the format that :meth:`load` reads, with dates to the day."""
@@ -276,27 +278,6 @@ class Ledger(Divided):
         if self.path is None:
             return f"Ledger({count})"
         return f"Ledger({str(self.path)!r}, {count})"
-
-
-class _Replayed(Ledger):
-    """The result of :meth:`Ledger.replaying`."""
-
-    def __init__(self, whole: Ledger, recorded: list[Entry]) -> None:
-        super().__init__(data_set=whole.data_set)
-        self._whole, self._recorded, self._next = whole, recorded, 0
-
-    def append(self, entry: Entry) -> None:
-        if self._next >= len(self._recorded):
-            self._whole.append(entry)
-            return
-        made = self._recorded[self._next]
-        same = (made.mechanism(), dict(made.scales), made.unit) == (entry.mechanism(), dict(entry.scales), entry.unit)
-        if not (same and made.seeded and entry.seeded):
-            raise RuntimeError(
-                f"the ledger's {made.label!r} of {made.date} is not the release that this run makes again: were its "
-                "arguments changed?"
-            )
-        self._next += 1
 
 
 def _begun(path: str | Path, data_set: str, account: Account | None = None, splits: Splits | None = None) -> LedgerFile:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.accounts import Account
 from dpmac.extensions.ledger_file import LONGEST
 from dpmac.extensions.ledgers import Ledger
 from dpmac.extensions.splits import Divided, Splits
@@ -28,10 +29,9 @@ class SplitLedger(Ledger):
     """What :meth:`Ledger.split` gives. ``rows`` and ``persons`` are how many ids were checked; both are public."""
 
     def __init__(self, whole: Ledger, name: str, rows: int, persons: int) -> None:
-        self._mine, self._seen = list[Entry](), 0
+        self._read: tuple[int, list[Entry]] = 0, []
         self._whole, self.name, self.rows, self.persons = whole, name, rows, persons
         super().__init__()
-        self._set_account(whole.account)
 
     @classmethod
     def for_ids(cls, whole: Divided, name: str, ids: Any, world: World = SINGLE_PROCESS) -> SplitLedger:
@@ -46,14 +46,25 @@ class SplitLedger(Ledger):
     @property
     def _entries(self) -> list[Entry]:
         """What has touched these rows, as it would stand in a ledger of theirs."""
-        new = self._whole._entries[self._seen :]
-        self._seen += len(new)
-        self._mine += [replace(entry, split="") for entry in new if entry.split in ("", self.name)]
-        return self._mine
+        seen, mine = self._read
+        new = self._whole._entries[seen:]
+        if new:  # both in one assignment: another thread, or a signal's handler, may read in between
+            mine = [*mine, *(replace(entry, split="") for entry in new if entry.split in ("", self.name))]
+            self._read = seen + len(new), mine
+        return mine
 
     @_entries.setter
     def _entries(self, entries: list[Entry]) -> None:
         pass  # they are the whole ledger's
+
+    @property
+    def _account(self) -> Account | None:
+        """That of the whole ledger, be it opened later."""
+        return self._whole.account
+
+    @_account.setter
+    def _account(self, account: Account | None) -> None:
+        pass
 
     @property
     def data_set(self) -> str:

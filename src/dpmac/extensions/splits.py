@@ -121,13 +121,14 @@ class Splits:
         return replace(self, key="")
 
     def to_dict(self) -> dict[str, Any]:
-        return {"shares": dict(self.shares), "by": self.by, "key": self.key}
+        """Plain values for a header. Shares are pairs: their order, which the chain seals, says who is where."""
+        return {"shares": [list(pair) for pair in self.shares], "by": self.by, "key": self.key}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Splits:
         """Read what :meth:`to_dict` wrote; a KeyError, TypeError or ValueError if it is anything else."""
         bytes.fromhex(raw["key"])
-        return cls(tuple(raw["shares"].items()), raw["by"], raw["key"])
+        return cls(tuple((name, share) for name, share in raw["shares"]), raw["by"], raw["key"])
 
 
 class Divided(HeldToAccount):

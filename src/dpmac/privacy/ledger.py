@@ -7,7 +7,8 @@ An entry is appended before any noise on the sums of its release is drawn. Users
 from __future__ import annotations
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.accounting import Accountant, Mechanism, epsilon_of, merged
+from dpmac.kernels.moments import merged
+from dpmac.privacy.accounting import Accountant, Mechanism, epsilon_of
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.sampling import ROW
 from dpmac.privacy.statement import Statement

@@ -23,12 +23,13 @@ from dpmac.estimators import DPMACModuleRegressor as ModuleRegressor
 from dpmac.estimators.labelled import Labelled
 from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.rows import OnRows, raw_width
+from dpmac.extensions.entries import mechanism_from
 from dpmac.limits import NUMBERS, STEPS
 from dpmac.methods.pca import ReleasedPCA
 from dpmac.modules.files import save_weights
 from dpmac.nets import Activation, Network
 from dpmac.nets.feature_maps import FeatureMap, save_feature_map
-from dpmac.privacy import Ledger, Mechanism, Origin, Plan
+from dpmac.privacy import Ledger, Origin, Plan
 from dpmac.saving import module_model
 from dpmac.saving.agreement import additive_agrees, code_agrees, labels_agree, pictures_agree, range_agrees
 from dpmac.saving.arguments import arguments_from
@@ -164,7 +165,7 @@ def history_from(raw: list[dict[str, Any]]) -> list[Record]:
 
 
 def plan_from(raw: Mapping[str, Any]) -> Plan:
-    before = tuple(Mechanism(**one) for one in raw["before"])
+    before = tuple(mechanism_from(one) for one in raw["before"])
     names = ("n", "batch_size", "steps", "noise_multiplier", "delta")
     if raw["steps"] > STEPS:
         raise ValueError(f"{raw['steps']:,} steps, and {STEPS:,} are the most")

@@ -3,8 +3,9 @@
 from dpmac.nets.feature_maps import FEATURE_MAPS
 from dpmac.tables.agreement import SchemaWarning
 from dpmac.tables.cell_format import CellFormat
+from dpmac.tables.crowding import CrowdedWarning
 from dpmac.tables.encoder import TableEncoder
-from dpmac.tables.kinds import Category, ColumnKind, Date, Number, Text
+from dpmac.tables.kinds import Category, ColumnKind, Date, Hash, Number, Prefix, Text
 from dpmac.tables.kinds import ColumnKind as Column
 from dpmac.tables.schema import Schema
 from dpmac.tables.stored import Files
@@ -19,9 +20,12 @@ __all__ = [
     "CellFormat",
     "Column",
     "ColumnKind",
+    "CrowdedWarning",
     "Date",
     "Files",
+    "Hash",
     "Number",
+    "Prefix",
     "Schema",
     "SchemaWarning",
     "TableEncoder",
