@@ -42,7 +42,7 @@ MUTANTS = (
         "kernels/selection.py",
         "np.min((tries.shape + 1) * np.logaddexp(",
         "np.min(1.0 * np.logaddexp(",
-        (f"{SELECTION}::test_the_exact_cost_of_a_gaussian_run_is_never_above_the_bound",),
+        (f"{SELECTION}::test_the_distribution_has_the_bound_and_the_hull_below_it",),
     ),
     Mutant(
         "search-best-case",

@@ -237,6 +237,9 @@ def test_the_model_owes_the_searchs_entry_and_nothing_else(tmp_path):
     assert origin_of(again.network_).runs == origin_of(found.best_estimator_.network_).runs
     assert again.privacy_.epsilon == found.privacy_.epsilon
     np.testing.assert_array_equal(again.predict(X), found.predict(X))
+    sentences = (tmp_path / "run" / "statement.txt").read_text()
+    assert "the private search that chose this model is an entry of this ledger" in sentences
+    assert "the budget of this model was epsilon = 4, its own releases cost 3.99" in sentences
     statement = json.loads((tmp_path / "run" / "statement.json").read_text())
     assert statement["mechanisms"][0]["label"] == SEARCH
     assert "private search" in (tmp_path / "run" / "README.md").read_text()

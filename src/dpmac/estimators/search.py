@@ -146,7 +146,8 @@ class DPMACSearch(Budgeted):
     def _release(self, best: Tried, job: Job, ledger: Ledger) -> None:
         """The best model becomes public."""
         model = released(best, job, ledger)
-        model.set_params(ledger=self.ledger, random_state=self.random_state, machine=self.machine)
+        own = {"ledger": self.ledger, "random_state": self.random_state, "machine": self.machine}
+        model.set_params(epsilon=self.epsilon, **own)  # what the model cost, and not what its fit had
         self.best_estimator_, self.best_params_ = model, job.settings[best.which]
         self.best_score_, self.run_epsilon_ = best.score, job.price.epsilon
         self.score_noise_ = 0.0

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpmac.kernels.selection import Selection
 from dpmac.kernels.tries import Tries
+from dpmac.limits import STEPS
 from dpmac.privacy.accounting import Mechanism
 from dpmac.privacy.entry import PERSON, Entry
 from dpmac.privacy.sampling import MIN_OVERFLOW, ROW
@@ -82,6 +83,8 @@ def search_from(raw: Mapping[str, Any]) -> Selection:
 def _released(raw: Mapping[str, Any]) -> Mechanism:
     if set(raw) != {*_NUMBERS, "label", "count"} or not isinstance(raw["label"], str):
         raise ValueError(f"the fields of a release of its search are {sorted(raw)}")
+    if not isinstance(raw["count"], int) or raw["count"] > STEPS:
+        raise ValueError(f"a release of its search was made {raw['count']!r:.40} times, and {STEPS:,} are the most")
     return Mechanism(**raw)
 
 

@@ -114,6 +114,8 @@ class Statement:
         kind, version, name = self._kind(), accountant_version(), "privacy loss distributions"
         if kind == "rdp":
             lost = "at so small a delta, after so many releases, privacy loss distributions would be lost in rounding"
+            if any(m.search is not None for m in self.mechanisms):
+                lost = "the bound by privacy loss distributions is no smaller"
             return f"Accountant: the moments accountant (RDP, {version}); {lost}."
         if kind == "gaussian":
             name = "the closed form of the Gaussian mechanism"

@@ -229,7 +229,7 @@ def _layer_chart(layer: LayerSignal, one: str) -> Markup:
 
 def _ledger_row(one: Group) -> tuple[str, ...]:
     """Cells of the ledger's table: when, what, how often, noise, sampling, model, purpose, and whether seeded."""
-    noise, sampled, seeded = f"{one.noise_multiplier:.5g}", f"{100 * one.sample_rate:.4g} %", ""
+    noise, sampled, seeded = one.noise, f"{100 * one.sample_rate:.4g} %", ""
     if one.noise_multiplier == 0:
         noise = "none"
     if one.sample_rate == 1:

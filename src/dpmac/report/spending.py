@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from dpmac.extensions.searches import SEARCH
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Ledger, Plan
 from dpmac.privacy.entry import Entry
@@ -34,6 +35,13 @@ class Group:
     count: int
     first: str  # when the first was made, and the last
     last: str
+
+    @property
+    def noise(self) -> str:
+        """The noise multiplier in short; the runs of a search have several."""
+        if self.label == SEARCH:
+            return "several"
+        return f"{self.noise_multiplier:.5g}"
 
     @property
     def what(self) -> str:
