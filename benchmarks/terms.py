@@ -1,10 +1,12 @@
 """The terms of an additive model beside DP-EBM's, column by column, as one picture.
 
     DPMAC_DATA=FOLDER python benchmarks/terms.py [--table adult] [--epsilon 1] [--fits 3] [--out terms.png]
+    DPMAC_DATA=FOLDER python benchmarks/terms.py --noise [--table adult] [--epsilon 1] [--fits 6]
 
 Both get what `benchmarks/tables.py` gives them. Every term is shifted to be 0 on average over what is drawn: 200
 places of a number's range, or the values of a category. One line (or dot) for each fit, so that one sees the noise; the
-band is the deviation of the known noise, of our first fit.
+band is the deviation of the known noise, of our first fit. Every fit's processor time is printed; the first of a
+process draws the rows that whiten. With --noise the band is compared with the spread of our terms over the fits.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -58,18 +62,42 @@ def ebm_terms(table: Any, epsilon: float) -> dict[str, Array]:
     return found
 
 
+def timed(name: str, made: Callable[[Any, float], Any], table: Any, epsilon: float) -> Any:
+    """The terms of a fit, whose processor time is printed, that of reading the terms off included."""
+    clock = process_time()
+    found = made(table, epsilon)
+    print(f"{name}: {process_time() - clock:.2f} s of processor time")
+    return found
+
+
+def compare(table: Any, chosen: argparse.Namespace) -> None:
+    """How often a value is within its band of the mean over fits, and the band beside the spread of each term."""
+    fits = [ours(table, chosen.epsilon, additive=True)[0].terms() for _ in range(chosen.fits)]
+    within, ratios, scale = [], [], np.sqrt(chosen.fits / (chosen.fits - 1))
+    for name in fits[0]:
+        values, band = (np.array([getattr(fit[name], which) for fit in fits]) for which in ("values", "band"))
+        within.append((scale * np.abs(values - values.mean(axis=0)) < band).mean())
+        ratios.append(np.sqrt(np.square(band).mean() / values.var(axis=0, ddof=1).mean()))
+    print(f"{table.name}: {np.mean(within):.0%} of all values are within a band of their mean; of a term the band is")
+    print(f"{min(ratios):.1f} to {max(ratios):.1f} times the spread, in the middle {np.median(ratios):.1f} times")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", default="adult")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--fits", type=int, default=3)
+    parser.add_argument("--noise", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("terms.png"))
     parser.add_argument("--data", type=Path, default=os.environ.get("DPMAC_DATA"))
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     table = data.load(chosen.data, chosen.table)
-    one = [our_terms(table, chosen.epsilon) for _ in range(chosen.fits)]
-    other = [ebm_terms(table, chosen.epsilon) for _ in range(chosen.fits)]
+    if chosen.noise:
+        compare(table, chosen)
+        return
+    one = [timed("dpmac, additive", our_terms, table, chosen.epsilon) for _ in range(chosen.fits)]
+    other = [timed("DP-EBM", ebm_terms, table, chosen.epsilon) for _ in range(chosen.fits)]
     draw(table, one, other, chosen)
     print(chosen.out)
 

@@ -120,7 +120,7 @@ class Additive(AdditiveArguments, Edited, Mapped):
         return TermEncoder(self.schema, bins, pairs=self._pairs())
 
     def _defaults(self, own: Plan) -> Defaults:
-        """With coarse codes: finer ones gain 0.001 of AUROC on adult, and make terms three times as rough."""
+        """With coarse codes: finer ones gain little, and make terms much rougher."""
         found = super()._defaults(own)
         if self._is_additive():
             return replace(found, bins=min(found.bins, self._bins))
