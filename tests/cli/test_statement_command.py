@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tomllib
 
@@ -18,6 +19,22 @@ from dpmac.disclosure.answers import QUESTIONS, read_answers, template
 def first(adult, tmp_path, run):
     shutil.copytree(adult.run, tmp_path / "first")
     return tmp_path / "first"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes")
+def test_answers_that_are_no_file_are_not_waited_for(first, run):
+    """A pipe in a folder from somebody else would be read for ever."""
+    os.mkfifo(first / "answers.toml")
+    for words in (["statement", "first"], ["report", "first"], ["sign", "first", "--key", "x", "--by", "y"]):
+        done = run(*words)
+        assert done.code == 1
+        assert "answers.toml is not a file" in done.err
+
+
+def test_what_is_said_next_can_be_done(first, run):
+    said = run("statement", "init", "first").out.rpartition("then")[2].split()
+    assert said[0] == "dpmac"
+    assert run(*said[1:]).code == 0
 
 
 def test_a_hand_over_is_signed_and_checked(first, run):

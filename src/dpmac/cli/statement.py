@@ -27,7 +27,7 @@ class RunOrInit(typer.core.TyperGroup):
 statement_app = typer.Typer(
     cls=RunOrInit,
     help=flowing(
-        """What a model guarantees, in full; an entry for a registry; and the questions that only people can answer.
+        """What a model guarantees, in full; and the questions that only people can answer.
 
         [bold]dpmac statement RUN[/bold] is short for [bold]dpmac statement show RUN[/bold].
 
@@ -98,7 +98,8 @@ def init(
 ) -> None:
     """Write RUN/answers.toml, questions that only people can answer: purpose, responsible, retention, licence.
 
-    Open it, fill in what is known and leave the rest empty. Report, registry entry and signature read it.
+    Open it, fill in what is known and leave the rest empty. Statement and report print what it says of hyper-parameters
+    and ranges, a registry entry ([bold]--registry[/bold]) is made of the rest, and a signature covers it.
 
     [bold]Example[/bold]
 
@@ -119,7 +120,7 @@ def init(
     known |= found.declared().to_dict()
     with whole_file(path) as handle:
         handle.write(template(known))
-    typer.echo(f"{path}: open it and answer, then  dpmac statement {run} --registry")
+    typer.echo(f"{path}: open it and answer, then  dpmac statement {run}")
 
 
 def _plain(found: Any, curve: list[tuple[float, float]]) -> dict[str, Any]:

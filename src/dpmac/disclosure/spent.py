@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from dpmac.kernels.moments import merged
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Ledger, Mechanism, Plan
-from dpmac.privacy.accounting import epsilon_of, merged
+from dpmac.privacy.accounting import epsilon_of
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.statement import not_less, noun, round_up
 
@@ -103,6 +104,8 @@ def own_entries(ledger: Ledger, plan: Plan | None) -> tuple[Entry, ...] | None:
     entries = ledger.entries
     if plan is not None:
         mine = entries[sum(m.count for m in plan.before) :]
+        if mine and mine[0].search is not None:  # that made the model is one entry
+            return mine[:1]
         ours = (entry for entry in mine[plan.steps :] if mine and entry.run == mine[0].run)
         return (*mine[: plan.steps], *takewhile(lambda entry: entry.label != STEP, ours))
     if not entries:

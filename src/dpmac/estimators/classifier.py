@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.estimators.additive import Additive
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import Array, EvaluateBehind, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
@@ -19,7 +20,6 @@ from dpmac.estimators.labels import (
     LabelsInFiles,
     looked_over,
 )
-from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.metrics import accuracy_on
 from dpmac.estimators.target_cells import named_as
 from dpmac.methods import BaseRates, Calibration
@@ -30,7 +30,7 @@ from dpmac.training.post_training import PostTraining
 
 
 @estimator
-class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
+class DPMACClassifier(Additive, Labelled, PrivateEstimator):
     """A differentially private neural-network classifier, trained by the method of auxiliary coordinates.
 
     After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; with ``groups`` for
@@ -101,6 +101,7 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
             if calibration is not None and (done.kept is not None or done.made < calibration.rounds):
                 logits = table.behind(outputs, memory=MEMORY)  # once for all rounds
                 self._calibrate(calibration, logits, source.spawn("calibration"), weights, done)
+        self._become_additive(*(self.calibration_ or ())[:1])
         return self
 
     def _look_over(

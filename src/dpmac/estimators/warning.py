@@ -86,6 +86,19 @@ def counted(x: Tensor, epsilon: float, ledger: Ledger, shared: bool) -> Iterator
             _remember(hashes)
 
 
+@contextmanager
+def counted_as_one() -> Iterator[None]:
+    """Inside, all fits of the same rows are remembered as one: how many a search makes is its secret."""
+    before = list(_remembered)
+    try:
+        yield
+    finally:
+        made = [table for table in _remembered if all(table is not one for one in before)]
+        _remembered[:] = before
+        for table in made:
+            _remember(table.hashes)
+
+
 class Few:
     """The rows of a long table by which it is recognised: shown ``n`` rows block after block, it keeps a few."""
 

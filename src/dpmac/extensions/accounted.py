@@ -50,8 +50,11 @@ class HeldToAccount(Releases):
         """
         if self._allowance is None:
             return
-        others = [entry.mechanism() for entry in self.entries if not run or entry.run != run]
-        self._allowance.plan(others, own)
+        spent, mine = ([entry.mechanism() for entry in some] for some in (self.entries, self._of_run(run)))
+        self._allowance.plan(spent, own, mine)
+
+    def _of_run(self, run: str) -> list[Entry]:
+        return [entry for entry in self._entries if run and entry.run == run]
 
     def _check_total(self, entry: Entry) -> None:
         """Raise unless one more release fits into the account."""
@@ -65,7 +68,7 @@ class HeldToAccount(Releases):
             return super().unit
         return self._account.unit
 
-    def check_unit(self, unit: str) -> None:
+    def check_unit(self, unit: str, places: int | None = None) -> None:  # noqa: ARG002 - for the ledger of a split
         """Raise if the unit differs from that of the releases, or of the account."""
         differs = bool(len(self)) and unit != self.unit
         if self._account is not None and not self._account.admits(unit):

@@ -35,6 +35,8 @@ def head_section(run: RunContents, attack: Attack | None) -> Markup:
         shown.append((f"{run.one}s", f"{run.plan.n:,}", "their number is public"))
     for name, value, other in _first_scores(run):
         words = "on public rows"
+        if run.scores is not None and run.scores.get("paid") is True:
+            words = "on private rows, by a release"
         if other:
             words += f"; {other}"
         shown.append((name.replace("_", " "), figure_of(value), words))

@@ -9,9 +9,11 @@ from dpmac.tables.kinds import Category, ColumnKind, Date, Hash, Number, Prefix,
 from dpmac.tables.kinds import ColumnKind as Column
 from dpmac.tables.schema import Schema
 from dpmac.tables.stored import Files
+from dpmac.tables.terms import TermEncoder
 from dpmac.tables.words import WordVectors
 
 FEATURE_MAPS[TableEncoder.kind] = TableEncoder
+FEATURE_MAPS[TermEncoder.kind] = TermEncoder
 
 __all__ = [
     "Category",
@@ -27,6 +29,7 @@ __all__ = [
     "Schema",
     "SchemaWarning",
     "TableEncoder",
+    "TermEncoder",
     "Text",
     "WordVectors",
 ]

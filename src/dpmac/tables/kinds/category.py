@@ -17,7 +17,9 @@ from torch import Tensor
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError
 from dpmac.limits import JSON_BYTES, read_bytes
-from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Quote
+from dpmac.tables.kinds.base import Array, ColumnKind, Quote
+from dpmac.tables.kinds.bases import Basis, Levels, eye
+from dpmac.tables.kinds.protocols import Draws
 from dpmac.tables.kinds.shared import allowed, check_flag, drawn_choice
 from dpmac.tables.texts import check_length, text_of
 
@@ -109,10 +111,20 @@ class Category(ColumnKind):
         return "are none of its values and count as 'other': compare the spelling, upper and lower case too"
 
     def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:  # noqa: ARG002
-        listed = (value >= 0) & (value < self.other) & (value == torch.floor(value))
-        place = torch.where(listed, value, torch.full_like(value, float(self.other)))
-        hot = (place == torch.arange(self.other + 1, dtype=value.dtype, device=value.device)) & there
+        hot = (
+            self._listed_place(value) == torch.arange(self.other + 1, dtype=value.dtype, device=value.device)
+        ) & there
         return [hot.to(value.dtype)]
+
+    def _listed_place(self, value: Tensor) -> Tensor:
+        """Each code as the place of a listed value, or of "other"."""
+        listed = (value >= 0) & (value < self.other) & (value == torch.floor(value))
+        return torch.where(listed, value, torch.full_like(value, float(self.other)))
+
+    def bases(self, bins: int) -> Sequence[Basis]:  # noqa: ARG002
+        """Its values, and "other"."""
+        labels = tuple(name[1:] for name in self.input_names("", 0))
+        return (Levels(labels, eye(len(labels)), self._listed_place, 1),)
 
     def input_names(self, name: str, bins: int) -> list[str]:  # noqa: ARG002
         other = "other"

@@ -14,8 +14,10 @@ from torch import Tensor
 
 from dpmac.cells import is_missing
 from dpmac.checks import integer
-from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Quote
+from dpmac.tables.kinds.base import Array, ColumnKind, Quote
+from dpmac.tables.kinds.bases import Basis, Levels, eye
 from dpmac.tables.kinds.category import Category, canonical
+from dpmac.tables.kinds.protocols import Draws
 from dpmac.tables.kinds.shared import drawn_choice
 
 MOST = 4096
@@ -57,6 +59,11 @@ class Hash(Category):
 
     def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:
         return [super().encoded(value, there, bins)[0][:, : self.buckets]]
+
+    def bases(self, bins: int) -> Sequence[Basis]:  # noqa: ARG002
+        """Its buckets; there is no other."""
+        labels = tuple(name.strip() for name in self.input_names("", 0))
+        return (Levels(labels, eye(len(labels)), self._listed_place),)
 
     def input_names(self, name: str, bins: int) -> list[str]:  # noqa: ARG002
         return [f"{name} bucket {k + 1}" for k in range(self.buckets)]
