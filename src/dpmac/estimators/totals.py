@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from dpmac.extensions.accounts import over_total
 from dpmac.kernels.loss_distributions import ROUGH
+from dpmac.kernels.moments import merged
 from dpmac.planning.search import Range, UnreachableError, least
 from dpmac.privacy import Mechanism
-from dpmac.privacy.accounting import cost_of, epsilon_of, merged
+from dpmac.privacy.accounting import cost_of, epsilon_of
 
 _LEAST = 0.01  # an epsilon below this is no advice: nothing can be learned with it
 _MOST = 1e3  # an epsilon above this is none either
