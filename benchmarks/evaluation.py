@@ -21,7 +21,7 @@ from dpmac.evaluation.result import Score
 from dpmac.methods.scores import Array, Scores, Tallied
 
 DELTA = 1e-5
-SETTINGS = ((2000, 1.0), (2000, 2.0), (10_000, 0.5), (10_000, 1.0))
+SETTINGS = ((2000, 1.0), (2000, 2.0), (10_000, 0.5))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from mutants.bugs import (
     reference,
     sampling,
     saying,
+    scores,
     searches,
     spending,
     splits,
@@ -47,6 +48,6 @@ PARTS = (
         training,
         together,
     ),
-    *(estimators, files, saying, spending),
+    *(estimators, files, saying, spending, scores),
 )
 MUTANTS = tuple(mutant for part in PARTS for mutant in part.MUTANTS)

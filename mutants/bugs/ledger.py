@@ -164,10 +164,10 @@ MUTANTS = (
         ("tests/cli/test_schema_command.py::test_an_estimate_that_is_interrupted_leaves_what_others_have_paid",),
         also=(
             (
-                "def _guessed(",
+                "def _open_ranges(",
                 "from contextlib import contextmanager\n\n\n@contextmanager\ndef _removed_again(book, ledger):\n"
                 "    try:\n        yield\n    except BaseException:\n        if len(book) == 0:\n"
-                "            ledger.unlink(missing_ok=True)\n        raise\n\n\ndef _guessed(",
+                "            ledger.unlink(missing_ok=True)\n        raise\n\n\ndef _open_ranges(",
             ),
         ),
     ),

@@ -18,6 +18,15 @@ MUTANTS = (
         (f"{SELECTION}::test_the_exact_cost_of_a_gaussian_run_is_never_above_the_bound",),
     ),
     Mutant(
+        "first-without-a-score-wins",
+        "A run whose score is no number is the best if it comes first: what is chosen follows no order.",
+        "A comparison is a comparison.",
+        "extensions/searches.py",
+        "if _ranked(made) > _ranked(best):",
+        "if made.score > best.score:",
+        ("tests/extensions/test_searches.py::test_the_best_does_not_depend_on_the_order_of_the_runs",),
+    ),
+    Mutant(
         "search-forgets-the-mean",
         "The delta of a run is not multiplied by the mean number of runs.",
         "The shift of epsilon looks like all of the price.",

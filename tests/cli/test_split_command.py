@@ -111,9 +111,10 @@ def test_from_a_file_to_private_scores_in_the_report(shop, dpmac):
     assert "for one person" in page
     assert "split &#x27;test&#x27;" in page
     assert "There are no scores here" not in page
+    persons = ("--groups", "person")
     for words in (
-        ("evaluate", out, shop / "visits-test.csv", "--epsilon", "1"),
-        ("evaluate", out, shop / "visits-test.csv", "--epsilon", "1", "--ledger", shop / "fresh"),
+        ("evaluate", out, shop / "visits-test.csv", "--epsilon", "1", *persons),
+        ("evaluate", out, shop / "visits-test.csv", "--epsilon", "1", "--ledger", shop / "fresh", *persons),
         ("evaluate", out, shop / "visits-test.csv", "--split", "test"),
         (*score, "--epsilon", "1", "--public"),
         ("evaluate", out, shop / "visits-train.csv", *score[3:], "--epsilon", "1"),

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = {str(path.relative_to(DOCS)): path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md"))}
 LONG = {
+    "additive.md",
     "autoencoders.md",
     "choosing.md",
     "cli.md",

@@ -69,11 +69,14 @@ def test_the_nearest_counts_are_the_nearest(cells, total):
         assert ((found - cells) ** 2).sum() <= ((other - cells) ** 2).sum() + 1e-6
 
 
-def test_intervals_hold_the_truth_about_as_often_as_they_say():
-    found = covered(People(), 2000, 2.0, draws=60)
+@pytest.mark.parametrize("epsilon", [2.0, 0.3])
+def test_intervals_hold_the_truth_about_as_often_as_they_say(epsilon):
+    """At 2 most of the error is of the chance of sampling, at 0.3 of the noise."""
+    found = covered(People(), 2000, epsilon, draws=40)
     for name, (share, _, _) in found.items():
         assert share >= 0.85, name
-    assert found["auroc"][2] <= 0.010  # from the AUROC of the table itself
+    if epsilon == 2.0:
+        assert found["auroc"][2] <= 0.010  # from the AUROC of the table itself
 
 
 @pytest.mark.long

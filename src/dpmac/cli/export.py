@@ -41,7 +41,7 @@ def export(
             raise ArgumentError(name, str(path), "there is no such folder")
     from dpmac.saving import load
     from dpmac.saving.export import export_onnx, export_torch
-    from dpmac.saving.spreadsheet import export_json
+    from dpmac.saving.terms_json import export_json
 
     estimator = load(run)
     if torch is not None:

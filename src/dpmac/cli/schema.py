@@ -89,7 +89,7 @@ def init(
     else:
         found = guessed_columns(table, target)
     notes = [BEGIN, *(kind.help for kind in KINDS.values()), *END]
-    raw = {"_help": notes, "name": file.name.split(".")[0], "about": "", "target": target}
+    raw: dict[str, Any] = {"_help": notes, "name": file.name.split(".")[0], "about": "", "target": target}
     if target is not None:
         raw["positive"] = None
     if found.cells:

@@ -99,7 +99,7 @@ def init(
     """Write RUN/answers.toml, questions that only people can answer: purpose, responsible, retention, licence.
 
     Open it, fill in what is known and leave the rest empty. Statement and report print what it says of hyper-parameters
-    and ranges, and a signature covers it.
+    and ranges, a registry entry ([bold]--registry[/bold]) is made of the rest, and a signature covers it.
 
     [bold]Example[/bold]
 

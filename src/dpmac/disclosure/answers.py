@@ -58,7 +58,7 @@ QUESTIONS = (
 _BY_KEY = {one.key: one for one in QUESTIONS}
 _HEAD = """\
 # What only people know of this model. Put each answer between the quotes; an empty one is not answered.
-# Answers marked with * are what a registry of published models asks for. dpmac sign needs the first one.
+# Answers marked with * are needed for a registry entry: dpmac statement RUN --registry. dpmac sign needs the first one.
 """
 
 

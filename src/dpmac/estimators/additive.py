@@ -25,6 +25,7 @@ from dpmac.estimators.monotone import checked_directions, monotone_values
 from dpmac.estimators.term_values import Linear, noise_at_points, numbers, paired, trained
 from dpmac.estimators.terms import Terms
 from dpmac.mac import Averaged, NoiseGain, WStep
+from dpmac.mac.wsteps.gain import NoiseGainUpdater
 from dpmac.nets import Network
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.nets.layers import Dense
@@ -58,7 +59,7 @@ class Additive(AdditiveArguments, Edited, Mapped):
     """An estimator of tables that may be additive."""
 
     term_noise_: Any  # (outputs, points): the deviation of the noise on each value; zeros without noise
-    _gain: list[Tensor]  # during a fit
+    _gain: list[NoiseGainUpdater]  # during a fit
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 
@@ -118,6 +119,13 @@ class Additive(AdditiveArguments, Edited, Mapped):
         assert self.schema is not None
         return TermEncoder(self.schema, bins, pairs=self._pairs())
 
+    def _defaults(self, own: Plan) -> Defaults:
+        """With coarse codes: finer ones gain little, and make terms much rougher."""
+        found = super()._defaults(own)
+        if self._is_additive():
+            return replace(found, bins=min(found.bins, self._bins))
+        return found
+
     def _map_of(self, given: Given, defaults: Defaults) -> FeatureMap | None:
         self._trained_bins = self._bins_of(defaults)
         return super()._map_of(given, defaults)
@@ -157,7 +165,7 @@ class Additive(AdditiveArguments, Edited, Mapped):
         kept = Linear(signs @ whole.values, signs @ whole.constant)
         spread = np.zeros_like(kept.values)
         if self._gain:
-            deviation = numbers(self._gain[0]) * self._noise_of_a_gradient() * abs(slope)
+            deviation = numbers(self._gain[0].deviations()[0]) * self._noise_of_a_gradient() * abs(slope)
             spread = np.sqrt(np.square(signs) @ np.square(noise_at_points(deviation, before, encoder)))
         self.term_noise_, self.edits_ = spread, ()
         self.__dict__.pop("_gain", None)

@@ -127,7 +127,7 @@ class TrainedEstimator(Planned, Resumable):
                 expansion=Gradients(),
                 feature_map=feature_map,
                 input_names=self._input_names,
-                micro_batch=machine.micro_batch_size,
+                micro_batch=self._micro_batch(),
                 cuda_graphs=machine.cuda_graphs,
                 evaluate=metric,
                 on_step=on_step,
@@ -174,6 +174,10 @@ class TrainedEstimator(Planned, Resumable):
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs for raw rows, in double precision."""
         raise NotImplementedError
+
+    def _micro_batch(self) -> int | None:
+        """How many rows of a batch are computed at a time; None leaves it to the release."""
+        return self._machine.micro_batch_size
 
     def _zstep(self) -> ZStep:
         return FixedPrediction()

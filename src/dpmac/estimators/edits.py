@@ -164,7 +164,7 @@ class Edited:
 
     def _values(self) -> Array:
         """The weights of the points (units, points), of two classes with zeros first."""
-        found: Array = self.network_.weight_layers[-1].matrix()[:, :-1].detach().cpu().numpy().copy()
+        found: Array = np.array(self.network_.weight_layers[-1].matrix()[:, :-1].detach().cpu().numpy())
         return found
 
     def _write_values(self, values: Array) -> None:

@@ -105,12 +105,14 @@ class Origin:
 
     def beyond(self, ledger: Releases) -> Origin:
         """The runs with releases that ``ledger`` lacks."""
-        held = Counter(_name(entry) for entry in _whole(ledger).entries)
-        return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
+        return self._missing_in(_whole(ledger))
 
     def of_other_splits(self, ledger: Releases) -> Origin:
         """The runs with releases that are not among the ledger's own entries. A split's ledger shows what its rows took
         part in, and stands on the whole one: these were made from the rows of other splits."""
+        return self._missing_in(ledger)
+
+    def _missing_in(self, ledger: Releases) -> Origin:
         held = Counter(_name(entry) for entry in ledger.entries)
         return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
 

@@ -7,6 +7,7 @@ the search's one release. :class:`Prepaid` refuses whatever a run was not paid f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -39,14 +40,21 @@ def best_of(count: int, run: Callable[[int], Result]) -> Result:
     """The best of ``count`` runs; of equal ones the first, and of all others nothing is kept.
 
     Runs are independent and alike. So which of several equal ones is taken makes no difference to the law of what it
-    holds, as long as it does not depend on that: the proof takes any, by lot.
+    holds, as long as it does not depend on that: the proof takes any, by lot. It does ask for an order: a score that is
+    no number counts as the lowest, wherever it comes.
     """
     best = run(0)
     for turn in range(1, count):
         made = run(turn)
-        if made.score > best.score:
+        if _ranked(made) > _ranked(best):
             best = made
     return best
+
+
+def _ranked(run: Scored) -> float:
+    if math.isnan(run.score):
+        return -math.inf
+    return run.score
 
 
 class Prepaid(Ledger):

@@ -87,10 +87,10 @@ def plain_of(one: Mechanism) -> dict[str, Any]:
 
 
 def with_searches(mechanisms: Sequence[Mechanism], effort: Effort) -> Any:
-    """:func:`composed`, of mechanisms some of which are searches; by dp-accounting itself, for a calibration too."""
+    """:func:`composed`, of mechanisms some of which are searches."""
     from dp_accounting.pld import privacy_loss_distribution as library
 
-    effort = replace(effort, quick=False)
+    effort = replace(effort, quick=False)  # the grid is read off dp-accounting's own distributions
     searches = [m for m in mechanisms if m.search is not None and m.count]
     rest = [m for m in mechanisms if m.search is None and m.count]
     reach = math.fsum(2 * m.count * _curve(m.search, effort).reach for m in searches if m.search)
@@ -150,8 +150,9 @@ class _Curve:
 @functools.lru_cache(maxsize=16)
 def _curve(selection: Selection, effort: Effort) -> _Curve:
     plain = [[replace(m, overflow=0.0) for m in case] for case in selection.cases]
+    effort = replace(effort, quick=False)
     runs = [
-        (_hockey_stick(composed(ideal, replace(effort, quick=False))), _lost(case))
+        (_hockey_stick(composed(ideal, effort)), _lost(case))
         for ideal, case in zip(plain, selection.cases, strict=True)
     ]
 

@@ -93,12 +93,17 @@ class Score:
 
         def parts(*columns: Tensor) -> list[Part]:
             u, y = outputs(*columns[:-1]).double(), columns[-1].double()
-            r = torch.nan_to_num(merit(torch.nan_to_num(u), y), nan=0.0).clamp(0, 1)
+            r = _within(merit, u, y)
             return bound.apply([DensePart((2 * r - 1).unsqueeze(1))])
 
         return Query(LABEL, bound.promise([Partition(MERIT, (1,))]), parts)
 
 
 def merit_of(name: str, outputs: Tensor, targets: Tensor) -> float:
-    """The exact mean merit on rows that are public."""
-    return float(MERITS[name](outputs.double(), targets.double()).mean())
+    """The exact mean merit on rows that are public: a number from 0 to 1, also of a model that has diverged."""
+    return float(_within(MERITS[name], outputs.double(), targets.double()).mean())
+
+
+def _within(merit: Merit, u: Tensor, y: Tensor) -> Tensor:
+    """The merit of every row, from 0 to 1; 0 where outputs or targets are no numbers. What is compared has an order."""
+    return torch.nan_to_num(merit(torch.nan_to_num(u), y), nan=0.0).clamp(0, 1)

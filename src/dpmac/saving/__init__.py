@@ -3,7 +3,7 @@
 from dpmac.saving.export import export_onnx, export_torch
 from dpmac.saving.folder import RunFolder, load, open_folder, save
 from dpmac.saving.manifest import FORMAT
-from dpmac.saving.spreadsheet import export_json
+from dpmac.saving.terms_json import export_json
 from dpmac.saving.writing import check_free
 
 __all__ = [

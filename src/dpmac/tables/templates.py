@@ -41,7 +41,7 @@ class Guessed:
 def guessed_columns(table: Mapping[str, Any], target: str | None, stated: CellFormat | None = None) -> Guessed:
     """A guess at every column; ids are left out, but for the ``target``. ``stated`` is how cells are written, if it is
     known; else the way by which most columns are numbers."""
-    forms = _FORMS
+    forms: tuple[CellFormat, ...] = _FORMS
     if stated is not None:
         forms = (stated,)
     tried = [(form, _kinds(table, form)) for form in forms]

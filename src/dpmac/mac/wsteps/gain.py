@@ -34,24 +34,26 @@ _MOMENTS = 6  # of first moment m, weight w and average a: mm, mw, ww, ma, wa, a
 @dataclass(frozen=True)
 class NoiseGain:
     """A moving average of Adam's weights, and beside it the deviation that noise of deviation 1 on every gradient
-    makes in the averaged weights: ``found`` has it after the last step, one tensor for each parameter."""
+    makes in the averaged weights: the updater that ``started`` gets knows it."""
 
     wstep: Averaged
     deviation: float = 0.0  # of the noise on a gradient, as far as it is known before
-    found: list[Tensor] = field(default_factory=list, repr=False, compare=False)
+    started: list[NoiseGainUpdater] = field(default_factory=list, repr=False, compare=False)
 
     def start(self, network: Network, steps: int) -> NoiseGainUpdater:
-        return NoiseGainUpdater(self.wstep.start(network, steps), self.deviation, self.found)
+        made = NoiseGainUpdater(self.wstep.start(network, steps), self.deviation)
+        self.started[:] = [made]
+        return made
 
 
 class NoiseGainUpdater(WeightUpdater):
     """A :class:`NoiseGain` at work."""
 
-    def __init__(self, averaged: AveragedUpdater, deviation: float, found: list[Tensor]) -> None:
+    def __init__(self, averaged: AveragedUpdater, deviation: float) -> None:
         inner = averaged._inner
         if not isinstance(inner, OptimizerUpdater) or not isinstance(inner.optimizer, PlainAdam):
             raise ArgumentError("wstep", type(inner).__name__, "noise is followed through Adam, one step a release")
-        self._averaged, self._adam, self._found = averaged, inner.optimizer, found
+        self._averaged, self._adam = averaged, inner.optimizer
         self._least = deviation**2
         self._sizes = [parameter.numel() for parameter in averaged.model.parameters()]
         self._shapes = [parameter.shape for parameter in averaged.model.parameters()]
@@ -85,8 +87,11 @@ class NoiseGainUpdater(WeightUpdater):
         aa = kept**2 * aa + 2 * kept * (1 - kept) * wa + (1 - kept) ** 2 * ww
         wa = kept * wa + (1 - kept) * ww
         self._spread = torch.stack([mm, mw, ww, ma, wa, aa])
-        parts = torch.split(aa.clamp(min=0.0).sqrt(), self._sizes)
-        self._found[:] = [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+
+    def deviations(self) -> list[Tensor]:
+        """What noise of deviation 1 on every gradient has made in the average so far, one tensor for each parameter."""
+        parts = torch.split(self._spread[-1].clamp(min=0.0).sqrt(), self._sizes)
+        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
     def state(self) -> dict[str, Any]:
         return {"averaged": self._averaged.state(), "spread": self._spread}

@@ -183,7 +183,7 @@ class Category(ColumnKind):
         """Whatever is nothing else is a category."""
 
     @property
-    def classes(self) -> tuple[str, ...]:
+    def classes(self) -> tuple[str, ...] | None:
         return self.values
 
     @classmethod

@@ -32,12 +32,12 @@ LINKS = {
 }
 HOW = (
     "Add to the intercept, for every part of every term, the value that the row's cell has there. Kind line: points "
-    "are ascending numbers; interpolate linearly between the two nearest, and take the first or the last value "
-    "beyond them (a date counts days since 2000-01-01). Kind list: the value of the point that equals the cell as a "
-    "text; that of other where none does. Kind missing: the value if the cell is empty. A line or list of an empty "
-    "cell adds 0. Kind grid: each of its two axes is such a line or list; interpolate along both; other and missing "
-    "give the places of the values for any other cell and for an empty one. Values are lists over points, of a grid "
-    "lists of lists; of several outputs each value is a list over outputs."
+    "are ascending numbers; interpolate linearly between the two nearest, and take the first or the last value beyond "
+    "them (a date counts days since 2000-01-01). Kind list: the value of the point that equals the cell as a text; "
+    "that of other where none does. Kind missing: the value if the cell is empty. A line or list of an empty cell adds "
+    "0. Kind grid: each of its two axes is such a line or list; interpolate along both; other and missing give the "
+    "places of the values for any other cell and for an empty one. Values are lists over points, of a grid lists of "
+    "lists; of several outputs each value is a list over outputs."
 )
 
 
