@@ -32,8 +32,10 @@ MUTANTS = (
         "A ledger that holds a part of a run's releases passes for one that holds all.",
         "The run's name is there.",
         "extensions/provenance.py",
-        "held[run] < _count(made)",
-        "run not in held",
+        "for entry in _whole(ledger).entries)\n"
+        "        return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))",
+        "for entry in _whole(ledger).entries)\n"
+        "        return Origin(tuple((run, made) for run, made in self.runs if run not in held))",
         ("tests/extensions/test_origin.py::test_a_ledger_on_disk_is_known_when_it_is_loaded_again_and_in_a_copy",),
     ),
     Mutant(
@@ -254,7 +256,7 @@ MUTANTS = (
     ),
     Mutant(
         "residuals-by-code-that-mixes",
-        "Residuals are measured by outputs in which rows have a say in each other.",
+        "Residuals are measured by outputs in which rows influence each other.",
         "Outputs come from a trained network.",
         "methods/residuals.py",
         'check_row_independence("outputs", outputs, rows.blank(ROWS)[:-1], tokens=True)',

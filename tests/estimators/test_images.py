@@ -19,7 +19,7 @@ from dpmac.pictures import DrawnEncoder, Scattering
 from dpmac.priors import PicturePrior, whitened_pictures, whitening
 from dpmac.privacy import JointClip, Origin
 from dpmac.tables import Number
-from dpmac.training.pictures import DIRECTIONS, picture_schedule
+from dpmac.training.pictures import picture_directions, picture_schedule
 
 QUICK = {"epsilon": 4.0, "epochs": 2, "random_state": 0, "machine": dpmac.Machine(progress=False)}
 PLAIN = {"feature_map": Scattering(16, 16, side=8), "prior": None, **QUICK}
@@ -100,6 +100,25 @@ def test_what_is_kept_is_small_and_says_what_the_whitened_model_says(few_drawing
     assert folded(wide, None) is None
 
 
+def test_how_many_directions_are_kept_follows_from_rows_epsilon_and_features(monkeypatch):
+    asked = []
+
+    def picture_features(*_, directions, **__):
+        asked.append(directions)
+        raise KeyError
+
+    monkeypatch.setattr(images, "picture_features", picture_features)
+    x, y = stripes(60)
+    x, y = np.tile(x, (200, 1, 1)), np.tile(y, 200)
+    for arguments in ({}, {"epsilon": 64.0}, {"directions": 7}, {"features": "scattering", "epsilon": 64.0}):
+        with pytest.raises(KeyError):
+            DPMACImageClassifier(**{**QUICK, **arguments}).fit(x, y)
+    both, scattering = 11_393, 3_969
+    wanted = [picture_directions(12_000, epsilon, both) for epsilon in (4.0, 64.0)]
+    assert asked == [*wanted, 7, picture_directions(12_000, 64.0, scattering)]
+    assert len(set(asked)) == 4
+
+
 def test_pictures_of_any_size_and_in_colour(few_drawings):
     x, y = stripes(30, side=80)
     coloured = np.repeat(x[..., None], 3, axis=3)
@@ -161,6 +180,5 @@ def test_defaults_follow_from_public_numbers():
     schedule = picture_schedule(200, 4.0)
     assert (model.plan_.batch_size, model.plan_.steps) == (schedule.batch_size, schedule.steps)
     assert model.feature_map_ is not None
-    assert DIRECTIONS <= 1_000
     hidden = clone(model).set_params(hidden_layer_sizes=(5,), bound=JointClip(0.5), epochs=1).fit(*stripes(99, seed=5))
     assert tuple(hidden.network_.sizes)[1:] == (5, 2)

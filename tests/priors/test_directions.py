@@ -44,6 +44,14 @@ def test_only_where_it_is_much_less_work():
     assert not directions.worth_it(500, 10)
 
 
+def test_the_most_directions_for_which_the_block_pays():
+    assert directions.most_worth_it(500) == 0
+    for features in (1_501, 4_000, 4_001):
+        most = directions.most_worth_it(features)
+        assert directions.worth_it(features, most)
+        assert not directions.worth_it(features, most + 1)
+
+
 def test_whitening_is_about_the_same_with_it(monkeypatch):
     prior, options = RangePrior(0.0, 1.0, 60), WhiteningOptions(directions=6, rows=2_000)
     scaled = Affine(0.0, 1.0 / torch.arange(1.0, 61.0))

@@ -28,10 +28,10 @@ from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.extensions.outputs import remember
 from dpmac.extensions.provenance import check_origin, origin_of
-from dpmac.mac import Z_STEPS, Averaged, FixedPrediction, OptimizerStep, ZStep, cosine
+from dpmac.mac import Z_STEPS, Averaged, FixedPrediction, OptimizerStep, WStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.modules.task import device_of
-from dpmac.nets import Activation, DenseNetwork, Network, WideNetwork
+from dpmac.nets import Activation, DenseNetwork, Network, WideNetwork, activation
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.privacy import BOUNDS, Bound, JointClip, Origin, Plan, PrivateRows, Unbounded
 from dpmac.privacy.gaussian_release import MAX_ROWS
@@ -75,7 +75,7 @@ class TrainedEstimator(Planned, Resumable):
         on public rows of the feature map.
         """
         ledger, machine = books(self._world, self.ledger), self._machine
-        ledger.check_unit(given.unit)
+        ledger.check_unit(given.unit, given.n)
         if (
             self._after_at(given.n, self.epsilon) and given.spots > MAX_ROWS
         ):  # said now, and not when the training is paid for
@@ -122,12 +122,12 @@ class TrainedEstimator(Planned, Resumable):
                 plan,
                 zstep=zstep,
                 bound=bound,
-                wstep=Averaged(OptimizerStep(lr=rate, schedule=cosine, penalty=defaults.penalty), defaults.average),
+                wstep=self._wstep(rate, defaults, plan),
                 source=source,
                 expansion=Gradients(),
                 feature_map=feature_map,
                 input_names=self._input_names,
-                micro_batch=machine.micro_batch_size,
+                micro_batch=self._micro_batch(),
                 cuda_graphs=machine.cuda_graphs,
                 evaluate=metric,
                 on_step=on_step,
@@ -175,8 +175,15 @@ class TrainedEstimator(Planned, Resumable):
         """The model's outputs for raw rows, in double precision."""
         raise NotImplementedError
 
+    def _micro_batch(self) -> int | None:
+        """How many rows of a batch are computed at a time; None leaves it to the release."""
+        return self._machine.micro_batch_size
+
     def _zstep(self) -> ZStep:
         return FixedPrediction()
+
+    def _wstep(self, rate: float, defaults: Defaults, plan: Plan) -> WStep:  # noqa: ARG002 - for the estimator to see
+        return Averaged(OptimizerStep(lr=rate, schedule=cosine, penalty=defaults.penalty), defaults.average)
 
     def _defaults(self, own: Plan) -> Defaults:
         raise NotImplementedError
@@ -263,6 +270,7 @@ class PrivateEstimator(TrainingArguments, TrainedEstimator):
             act = defaults.activation
         if not isinstance(act, str | Activation):
             raise ArgumentError("activation", act, "give the name of one, or an Activation")
+        activation(act)  # also where no layer has one
         if defaults.wide and act == "relu":
             (units,) = defaults.hidden
             return WideNetwork(inputs, units, outputs, source=source)

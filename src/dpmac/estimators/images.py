@@ -27,9 +27,10 @@ from dpmac.planning.plan import Plan
 from dpmac.priors import PicturePrior, Prior, WhiteningOptions, picture_features, whitened
 from dpmac.priors.whitened_pictures import maps_of
 from dpmac.training.defaults import Defaults, Schedule
-from dpmac.training.pictures import DIRECTIONS, LENGTH, picture_defaults, picture_schedule
+from dpmac.training.pictures import LENGTH, picture_defaults, picture_directions, picture_schedule
 
 FEWEST = 2
+AT_ONCE = 1_024  # rows of a batch
 PRIORS = ("an encoder of pictures", "the rows whose moments whiten")  # how notes of public features begin
 
 
@@ -55,10 +56,12 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
     Parameters
     ----------
     features : "both" feature maps, "scattering" or the "encoder" alone.
-    directions : how many whitened directions are kept; None keeps 1,000.
+    directions : how many whitened directions are kept; None keeps 1,000 of few pictures, and up to 4,000 of many or at
+        a large epsilon.
     size, channels : what pictures in files are brought to when they are read, by ``fit`` and by ``predict``: (height,
         width), and 1 (grey) or 3 (colour). None takes them as they are: all alike.
-    others : those of :class:`DPMACClassifier`, but ``schema`` and ``feature_range``, which pictures have no use for.
+    others : those of :class:`DPMACClassifier`, but ``schema``, ``feature_range``, ``additive`` and
+        ``monotone``, which pictures have no use for.
         ``feature_map`` takes the place of the public features: rows are then a picture's pixels from 0 to 255, flat,
         as an array (height, width, channels) has them. ``prior="auto"`` whitens it by drawn pictures of that size.
         ``hidden_layer_sizes="auto"`` is a linear model.
@@ -84,6 +87,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         *,
         target: str | None = None,
         images: str | None = None,
+        sample_weight: Any = None,  # noqa: ARG002 - alone_with_ledger refuses it
     ) -> DPMACImageClassifier:
         """Train on pictures ``X`` and labels ``y``; a folder has both, ``fit("images/")``.
 
@@ -142,6 +146,8 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         for name in ("schema", "feature_range"):
             if getattr(self, name) is not None:
                 raise ArgumentError(name, getattr(self, name), "it is for tables: pictures have none, leave it out")
+        if self._is_additive() or self.monotone:
+            raise ArgumentError("additive, monotone", (self.additive, self.monotone), "it is for tables: leave it out")
         if self.directions is not None:
             integer("directions", self.directions, "give how many directions to keep, or None", low=FEWEST)
         if self.features not in ("both", "scattering", "encoder"):
@@ -188,7 +194,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         inner, prior = self._feature_map(given.x.shape[1]), self._prior()
         if prior is None:
             return inner
-        directions = self.directions or DIRECTIONS
+        directions = self.directions or picture_directions(given.n, self.epsilon, _width(inner, given.x.shape[1]))
         if self.feature_map is None and self.prior == "auto":
             return self._agreed(picture_features(*self._size, self.features, white=WHITE, directions=directions))
         options = WhiteningOptions(power=0.5, length=LENGTH, directions=directions)
@@ -224,8 +230,20 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
     def _schedule(self, n: int) -> Schedule:
         return picture_schedule(n, self.epsilon)
 
+    def _micro_batch(self) -> int | None:
+        """Rows of thousands of inputs are quicker in blocks that a processor's caches hold."""
+        asked = super()._micro_batch()
+        if asked is None and self._machine.available_device() == torch.device("cpu"):
+            return AT_ONCE
+        return asked
+
     def _defaults(self, own: Plan) -> Defaults:
         return picture_defaults(own, self._hidden())
+
+
+def _width(feature_map: FeatureMap, pixels: int) -> int:
+    """How many features a row of so many pixels has."""
+    return math.prod(feature_map.shape_after((pixels,)))
 
 
 def _sized(shape: Size) -> str:

@@ -22,6 +22,13 @@ def worth_it(features: int, directions: int | None) -> bool:
     return directions is not None and features > WIDE and 2 * (directions + _MORE) < features
 
 
+def most_worth_it(features: int) -> int:
+    """The most directions of so many features for which that holds; 0 if it never does."""
+    if features <= WIDE:
+        return 0
+    return (features - 1) // 2 - _MORE
+
+
 def longest(rows: Tensor, directions: int) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors (features, directions) of the covariance of centred ``rows``, the largest first.
 

@@ -29,6 +29,7 @@ from dpmac.showing import shown
 ROWS = 20_000
 _GRID = 2.0**20
 _BLOCK = 2_048  # rows that are mapped at a time
+_MEASURED = 4_096  # rows that tell the mean length, where there are many features: within a thousandth
 _KEPT = 8  # whitenings that a process remembers
 _known: OrderedDict[str, Whitening] = OrderedDict()
 
@@ -79,10 +80,11 @@ def whitened(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions | 
 @torch.no_grad()
 def _whitening(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions) -> Whitening:
     features = _features(feature_map, prior.drawn(options.rows), options.directions)
-    centre = features.mean(dim=0, dtype=torch.float64)
+    rows, centre = len(features), features.mean(dim=0, dtype=torch.float64)
     features -= centre.to(features.dtype)
     if worth_it(features.shape[1], options.directions):
         values, vectors = longest(features, options.directions or 0)
+        features = features[:_MEASURED]
     else:
         values, vectors = torch.linalg.eigh(features.T @ features / len(features))
         values, vectors = values.flip(0).clamp(min=0.0), vectors.flip(1)
@@ -94,7 +96,7 @@ def _whitening(feature_map: FeatureMap, prior: Prior, options: WhiteningOptions)
     else:
         matrix = matrix[:, : options.directions]
     scale = options.length / _mean_length(features, matrix.to(features.dtype))
-    said = f"{len(features):,} rows {prior.described()}"
+    said = f"{rows:,} rows {prior.described()}"
     return Whitening(_rounded(centre), _rounded(matrix * scale), said)
 
 
