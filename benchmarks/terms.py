@@ -6,7 +6,7 @@
 Both get what `benchmarks/tables.py` gives them. Every term is shifted to be 0 on average over what is drawn: 200
 places of a number's range, or the values of a category. One line (or dot) for each fit, so that one sees the noise; the
 band is the deviation of the known noise, of our first fit. Every fit's processor time is printed; the first of a
-process draws the rows that whiten. With --noise the band is compared with the spread of our terms over the fits instead.
+process draws the rows that whiten. With --noise the band is compared with the spread of our terms over the fits.
 """
 
 from __future__ import annotations
