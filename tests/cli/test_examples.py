@@ -16,6 +16,7 @@ ELSEWHERE = {
     "dpmac data fetch": "needs a network",
     "dpmac data path mnist": "needs what the network brings",
     "dpmac reproduce": "tests/reproduction",
+    "--registry": "test_statement_command.py: it needs answers",
 }
 # each of these is tested by itself, too
 SLOW = ("dpmac tune", "dpmac budget", "dpmac report", "dpmac export", "--target weight", "--groups")
