@@ -86,7 +86,7 @@ class Layer:
 
     def pooled(self, levels: Tensor, pool: int, fine: int) -> Tensor:
         """Means over squares of ``pool`` pixels, as whole numbers from 0 to ``fine``."""
-        blocks = [F.avg_pool2d(self.hidden(block), pool).mul_(fine).long() for block in torch.split(levels, _BLOCK)]
+        blocks = [F.avg_pool2d(self.hidden(block), pool).mul_(fine).int() for block in torch.split(levels, _BLOCK)]
         return torch.cat(blocks)
 
 

@@ -36,7 +36,7 @@ class Output:
 
 def with_constant(features: Tensor) -> Tensor:
     """Flat rows of whole numbers, with the bias."""
-    flat = features.flatten(1)
+    flat = features.flatten(1).long()
     return torch.cat([flat, torch.full((len(flat), 1), CONSTANT)], dim=1)
 
 

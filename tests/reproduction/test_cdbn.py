@@ -236,6 +236,6 @@ def test_the_page_has_the_table_of_the_runs_and_their_recipes_are_todays():
         recipe = cdbn_table.recipe_of(row["row"], epsilon)
         assert row["recipe"] == json.loads(json.dumps(cdbn_table.asdict(recipe)))
         assert row["paper"] == PUBLISHED.get(("mnist", "DP-CDBN (quoted)", epsilon))
-        assert len(row["scores"]) >= 3
         if row["row"] != cdbn_table.UNPROVED and math.isfinite(epsilon):
+            assert len(row["scores"]) >= 3
             assert 0.999 * epsilon < row["true_epsilon"] <= epsilon

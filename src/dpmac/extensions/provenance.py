@@ -108,8 +108,7 @@ class Origin:
         return self._missing_in(_whole(ledger))
 
     def of_other_splits(self, ledger: Releases) -> Origin:
-        """The runs with releases that are not among the ledger's own entries. A split's ledger shows what its rows took
-        part in, and stands on the whole one: these were made from the rows of other splits."""
+        """The runs with releases that are not among the ledger's own entries: for a split's, those of other splits."""
         return self._missing_in(ledger)
 
     def _missing_in(self, ledger: Releases) -> Origin:
@@ -263,10 +262,9 @@ def check_origin(ledger: Releases, delta: float | None = None, **things: Any) ->
 
 
 def check_split(ledger: Releases, origin: Origin) -> None:
-    """Raise :class:`ArgumentError` if a model is to be made into a split's ledger that other splits have shaped, too.
+    """Raise :class:`ArgumentError` if other splits have shaped a model that is to be made into a split's ledger.
 
-    A release from this split's rows may use what other splits have given. But the model would be published with this
-    split's statement, whose figure says nothing about the others' rows.
+    Its rows may be asked with what others have given. But the figure of its statement says nothing of the others' rows.
     """
     if origin.of_other_splits(ledger):
         fix = (
