@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=  # else every process compiles 600 files of code and tests anew
 
-.PHONY: help demo test test-long test-all lint types bench bench-tables bench-scale audit mutants mutate fuzz durability reproduce docs clean
+.PHONY: help demo test quick-tests test-long test-all lint types bench bench-tables bench-scale audit mutants mutate fuzz durability reproduce docs clean
 help:            ## list the targets
 	@awk -F ':.*## *' '/^[a-z-]+:.*##/ { printf "%-12s%s\n", $$1, $$2 }' Makefile
 
@@ -27,7 +27,10 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 demo: $(VENV)/.installed   ## train a private classifier on bundled data and show what it costs
 	$(BIN)/dpmac demo
 
-test: lint types           ## lint, types and all tests but the long ones
+test: lint                 ## lint, types and all tests but the long ones
+	@$(MAKE) --no-print-directory -j 2 types quick-tests  # one core would wait for mypy
+
+quick-tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile  # a file's tests share what they have fitted
 
 test-long: $(VENV)/.installed-dev ## the tests marked long: long ascents, whole trainings
@@ -79,7 +82,9 @@ reproduce: $(VENV)/.installed ## the paper's tables and figures, 10 runs of both
 	$(BIN)/python -m reproduction all --runs 10 --preset both --out runs/reproduce
 
 docs: $(VENV)/.installed-docs ## the documentation, strictly, into site/ (open site/index.html; behind `python -m http.server` it can be searched)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/making/pages.py build/docs
+	$(BIN)/zensical build --clean --strict
+	$(BIN)/python docs/making/pages.py --check site
 
 clean:           ## remove the environment and what the commands wrote
 	rm -rf $(VENV) runs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

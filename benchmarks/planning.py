@@ -22,8 +22,9 @@ from rich.table import Table
 
 from dpmac.checks import ArgumentError
 from dpmac.kernels.loss_distributions import DEFAULT_INTERVAL, Effort, interval
+from dpmac.kernels.moments import event_of
 from dpmac.privacy import Mechanism, Plan
-from dpmac.privacy.accounting import event_of, trusted
+from dpmac.privacy.accounting import trusted
 
 ROWS = (300, 10_000, 1_000_000, 10_000_000)
 STEPS = (1, 30, 500, 10_000, 100_000, 1_000_000)

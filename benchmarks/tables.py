@@ -93,7 +93,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
 
 def measure(job: Job, folder: Path, env: Environments) -> dict[str, Any]:
     warnings.simplefilter("ignore")
-    if "torch" in sys.modules or job.method in ("dpmac", "opacus"):
+    if "torch" in sys.modules or job.method in ("dpmac", "dpmac-additive", "opacus"):
         import torch
 
         torch.set_num_threads(int(os.environ[THREADS[0]]))

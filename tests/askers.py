@@ -20,6 +20,8 @@ import dpmac.analytic
 import dpmac.mac
 import dpmac.methods
 import dpmac.pictures  # its feature maps list themselves
+from dpmac.evaluation.classes import Classes
+from dpmac.evaluation.numbers import Numbers
 from dpmac.mac import Z_STEPS, FirstOrder, FixedPrediction
 from dpmac.methods import (
     DPPCA,
@@ -29,9 +31,12 @@ from dpmac.methods import (
     DPMean,
     NormHistogram,
     ResidualScale,
+    Score,
     linear_classifier,
 )
 from dpmac.methods.ridge import statistics
+from dpmac.methods.score import MERITS
+from dpmac.methods.scores import Scores, Tally
 from dpmac.modules import ModuleStep, Task, settled
 from dpmac.nets import (
     AvgPool2d,
@@ -161,6 +166,26 @@ def base_rates_query(classes: int, **more) -> Asked:
     return Asked(BaseRates(1.0).query(dense(classes=classes), classes, **more), (numbers(ROWS, 5), targets))
 
 
+def scores_query(classes: int) -> Asked:
+    """Of two classes, of more, or (0) of a number; with subgroups."""
+    groups = {"ward": ("a", "b", "other")}
+    kind = Classes(LOSSES["softmax"].predict, classes, 1 if classes == 2 else None, groups)
+    targets = labels(ROWS, classes or 1)
+    if not classes:
+        kind, targets = Numbers(-1.0, 1.0, 0.3, groups), numbers(ROWS, 1, seed=5).clamp(-1, 1)
+    codes = (torch.arange(ROWS) % 3).unsqueeze(1)
+    query = Scores(1.0, kind.tallies()).query(dense(classes=classes or 1))
+    return Asked(query, (numbers(ROWS, 5), torch.cat([targets, codes], dim=1)))
+
+
+def _tallies(classes: int) -> tuple[Tally, ...]:
+    return tuple(Classes(LOSSES["softmax"].predict, classes, None, {}).tallies())
+
+
+def score_query(merit: str) -> Asked:
+    return Asked(Score(1.0, merit).query(dense()), (numbers(ROWS, 5), labels(ROWS, 4)))
+
+
 class Words(nn.Module):
     """Weighted words, attention or a recurrent layer over them, and own parameters that only autograd can treat."""
 
@@ -233,6 +258,13 @@ ASKERS: dict[str, Callable[[], Asked]] = {
     "base rates, several labels": lambda: base_rates_query(4, several=True),
     "base rates, weighted labels": lambda: base_rates_query(4, several=True, weights=torch.tensor([OFF, WEIGHTS]).T),
     "residual scale": lambda: Asked(ResidualScale(1.0).query(dense(classes=1)), (numbers(ROWS, 5), numbers(ROWS, 1))),
+    "scores, two classes": lambda: scores_query(2),
+    "scores, more classes": lambda: scores_query(4),
+    "scores of numbers": lambda: scores_query(0),
+    **{
+        f"score, {n}": lambda n=n: Asked(Score(1.0, n).query(dense()), (numbers(ROWS, 5), labels(ROWS, 4)))
+        for n in MERITS
+    },
     "private ranges": lambda: Asked(PrivateRanges(1.0).query("abcde"), (numbers(ROWS, 5),)),
     **{f"module, {kind}": lambda k=kind: module_step(k) for kind in MODULES},
     "module, every parameter by itself": lambda: module_step("attention", Normalise()),
@@ -308,6 +340,8 @@ SUPERVISED: dict[str, Method] = {
     "base rates, weighted labels": lambda table, source: BaseRates(0.0).fit(
         table, frozen(4), source, Ledger(), several=True, weights=torch.tensor([OFF, WEIGHTS]).T
     ),
+    "scores": lambda table, source: Scores(0.0, _tallies(4)).fit(table, frozen(4), source, Ledger()),
+    "score": lambda table, source: Score(0.0).of(table, frozen(4), source, Ledger()),
     "residual scale": lambda table, source: ResidualScale(0.0).fit(table, frozen(4), source, Ledger()),
 }
 UNSUPERVISED: dict[str, Method] = {

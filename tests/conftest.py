@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import os
 import shutil
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +34,14 @@ RAM_DISK = Path("/dev/shm")
 
 
 def pytest_configure() -> None:
-    """``tmp_path`` lies in memory where there is room: ledgers wait for the disk after every release, and so did the
-    suite, for a quarter of its time. Nothing here takes the power away, so no test can tell the difference."""
+    """Interrupts reach the tests, and ``tmp_path`` lies in memory where there is room.
+
+    A shell ignores Ctrl-C for what it starts in the background, and children inherit that: a test of an interrupt would
+    wait for ever. Ledgers wait for the disk after every release, and so did the suite, for a quarter of its time;
+    nothing here takes the power away, so no test can tell the difference.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if RAM_DISK.is_dir() and os.access(RAM_DISK, os.W_OK) and shutil.disk_usage(RAM_DISK).free > 2**30:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(RAM_DISK))  # pytest's own name for where tmp_path is made
 

@@ -58,7 +58,7 @@ LAYERS_OF_PACKAGES = [
     {"methods", "modules", "priors"},
     {"training"},
     {"estimators", "audit", "data"},
-    {"disclosure"},
+    {"disclosure", "evaluation"},
     {"saving", "report"},
     {"cli"},
 ]
@@ -259,11 +259,12 @@ def test_every_module_that_releases_is_among_the_askers(monkeypatch):
         return exact(*arguments)
 
     monkeypatch.setattr(gaussian_release.ReleaseRequest, "sums", watched)
-    for name in ("bound joint", "ridge", "Algorithm 2", "calibration", "base rates", "residual scale"):
+    several = ("bound joint", "ridge", "Algorithm 2", "calibration", "base rates", "residual scale", "scores", "score")
+    for name in several:
         SUPERVISED[name](PrivateRows(numbers(20, 5), labels(20, 4)), SeededNoise(0))
     for name in ("closed form", "private ranges", "mean"):
         UNSUPERVISED[name](PrivateRows(numbers(20, 9)), SeededNoise(0))
-    for case in (all_cases()["mean"], WholeRun("run", steps=2)):
+    for case in (all_cases()["mean"], all_cases()["whole search"], WholeRun("run", steps=2)):
         case.judge(Effort("test", 40, 10), 0.5)
     assert seen == releasing
 

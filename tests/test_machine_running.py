@@ -70,7 +70,7 @@ def test_a_function_that_is_loaded_gets_the_bug_in_place(tmp_path, all_seen):
 
 def test_a_bug_outside_functions_is_not_for_code_that_is_loaded(tmp_path, all_seen):
     text = tmp_path / "chain.py"
-    text.write_text(read("extensions/ledger_file.py").text.replace("_LONGEST = 200", "_LONGEST = 201"))
+    text.write_text(read("extensions/ledger_file.py").text.replace("LONGEST = 200", "LONGEST = 201"))
     assert not put_in(Job("dpmac.extensions.ledger_file", str(text), ()), functions())
 
 

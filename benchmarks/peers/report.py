@@ -103,6 +103,7 @@ SHOWN = {
     "opacus": "Opacus",
     "diffprivlib": "diffprivlib",
     "dp-xgboost": "DP-XGBoost",
+    "dpmac-additive": "dpmac, additive",
 }
 BESIDE = {"linear": "linear, not private", "boosting": "boosting, not private"}
 

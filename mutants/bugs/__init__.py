@@ -24,14 +24,30 @@ from mutants.bugs import (
     reference,
     sampling,
     saying,
+    scores,
+    searches,
     spending,
+    splits,
     together,
     training,
 )
 
 PARTS = (
     *(sampling, counts, private_code, parts, chunks, bounds, reference, door, noise, randomness),
-    *(ledger, accounts, provenance, accounting, methods, modules, module_estimators, fine_tuning, training, together),
-    *(estimators, files, saying, spending),
+    *(
+        ledger,
+        accounts,
+        splits,
+        searches,
+        provenance,
+        accounting,
+        methods,
+        modules,
+        module_estimators,
+        fine_tuning,
+        training,
+        together,
+    ),
+    *(estimators, files, saying, spending, scores),
 )
 MUTANTS = tuple(mutant for part in PARTS for mutant in part.MUTANTS)

@@ -112,12 +112,22 @@ MUTANTS = (
         "whitening-shared-between-origins",
         "Of two feature maps with equal numbers, one public and one released, both get the first one's whitening.",
         "The numbers follow from the content.",
-        "priors/whitening.py",
-        "    plain: list[Any] = [packed, prior.kind, asdict(options), known.to_dict()]\n",
-        '    packed["arguments"].get("module", {}).pop("origin", None)\n'
-        '    packed.pop("origin", None)\n'
-        "    plain: list[Any] = [packed, prior.kind, asdict(options)]\n",
+        "priors/content.py",
+        "    plain: list[Any] = [packed, prior.kind, *more, known.to_dict()]\n",
+        "    if packed is not None:\n"
+        '        packed["arguments"].get("module", {}).pop("origin", None)\n'
+        '        packed.pop("origin", None)\n'
+        "    plain: list[Any] = [packed, prior.kind, *more]\n",
         (f"{MAPS}::test_equal_numbers_of_another_origin_are_another_whitening",),
+    ),
+    Mutant(
+        "drawn-start-forgets",
+        "A network that begins from drawn rows forgets what had shaped their generator, and who calls it public.",
+        "A prior that releases have shaped is refused.",
+        "priors/pretraining.py",
+        "        mark(network, Origin.merged(network.origin, known))\n",
+        "        if known.runs:\n            mark(network, known)\n",
+        ("tests/priors/test_pretraining.py::test_why_what_has_shaped_the_drawn_rows_is_public_is_said_of_the_network",),
     ),
     Mutant(
         "any-generator-is-a-prior",

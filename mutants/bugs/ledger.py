@@ -14,7 +14,7 @@ MUTANTS = (
         "A release is kept in memory, and the file is written some other time.",
         "Writing at the end is faster.",
         "extensions/ledgers.py",
-        "self._file.append(to_dict(dated))",
+        "self._file.append(line)",
         "pass",
         (f"{LEDGER}::test_file_and_memory_agree_and_a_loaded_ledger_goes_on",),
     ),
@@ -164,10 +164,10 @@ MUTANTS = (
         ("tests/cli/test_schema_command.py::test_an_estimate_that_is_interrupted_leaves_what_others_have_paid",),
         also=(
             (
-                "def _guessed(",
+                "def _open_ranges(",
                 "from contextlib import contextmanager\n\n\n@contextmanager\ndef _removed_again(book, ledger):\n"
                 "    try:\n        yield\n    except BaseException:\n        if len(book) == 0:\n"
-                "            ledger.unlink(missing_ok=True)\n        raise\n\n\ndef _guessed(",
+                "            ledger.unlink(missing_ok=True)\n        raise\n\n\ndef _open_ranges(",
             ),
         ),
     ),
@@ -249,7 +249,7 @@ MUTANTS = (
         "unseeded-replay-unpaid",
         "A run without a seed makes lost releases again, with fresh noise, and does not pay again.",
         "Resuming works for seeded runs; the flag looks like a detail.",
-        "extensions/ledgers.py",
+        "extensions/replayed.py",
         "if not (same and made.seeded and entry.seeded):",
         "if not same:",
         ("tests/training/test_resume.py::test_only_a_seeded_release_is_made_again_without_being_paid_for_again",),
@@ -258,7 +258,7 @@ MUTANTS = (
         "replay-of-another-release",
         "A resumed run's release is taken for the recorded one though its noise is another.",
         "Comparing labels is enough, is it not?",
-        "extensions/ledgers.py",
+        "extensions/replayed.py",
         "if not (same and made.seeded and entry.seeded):",
         "if not (made.label == entry.label and made.seeded and entry.seeded):",
         ("tests/training/test_resume.py::test_only_a_seeded_release_is_made_again_without_being_paid_for_again",),

@@ -33,7 +33,7 @@ MUTANTS = (
         "kernels/outer.py",
         "check_dimensions(self, left=2, right=2, factors=1)",
         "pass",
-        (f"{SHAPES}::test_no_query_gets_more_than_its_promise_through_the_door_by_one_dimension_more",),
+        (f"{SHAPES}::test_no_query_gets_more_than_its_promise_in_a_release_by_one_dimension_more",),
     ),
     Mutant(
         "largest-entry-for-the-norm",

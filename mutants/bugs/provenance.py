@@ -254,7 +254,7 @@ MUTANTS = (
     ),
     Mutant(
         "residuals-by-code-that-mixes",
-        "Residuals are measured by outputs in which rows have a say in each other.",
+        "Residuals are measured by outputs in which rows influence each other.",
         "Outputs come from a trained network.",
         "methods/residuals.py",
         'check_row_independence("outputs", outputs, rows.blank(ROWS)[:-1], tokens=True)',

@@ -104,8 +104,8 @@ MUTANTS = (
         "A stopped training that began its ledger removes it, with what was spent.",
         "Tidying up.",
         "cli/training.py",
-        "    if len(ledger) == job.before:\n",
-        "    if fresh and job.before == 0:\n        path.unlink(missing_ok=True)\n    if len(ledger) == job.before:\n",
+        "    if not made:\n",
+        "    if fresh and job.before == 0:\n        path.unlink(missing_ok=True)\n    if not made:\n",
         ("tests/cli/test_interruptions.py::test_a_stopped_run_goes_on_and_ends_as_the_uninterrupted_one",),
     ),
     Mutant(
@@ -113,8 +113,8 @@ MUTANTS = (
         "A schema's template holds what the columns hold.",
         "It saves typing.",
         "cli/schema.py",
-        'raw = {"_help": notes,',
-        'raw = {"_help": [*notes, *(str(list(table[name])) for name in table)],',
+        'raw: dict[str, Any] = {"_help": notes,',
+        'raw: dict[str, Any] = {"_help": [*notes, *(str(list(table[name])) for name in table)],',
         ("tests/cli/test_secrets.py::test_no_cell_is_in_a_template",),
     ),
     Mutant(

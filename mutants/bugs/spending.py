@@ -58,9 +58,10 @@ MUTANTS = (
         "public-labels-not-read",
         "The labels of public rows are first read when the training is paid for.",
         "A label is needed for the scores alone.",
-        "cli/train.py",
-        "    check_scored(schema, table, job.public_test)\n",
-        "    from dpmac.tables.files import need_columns\n\n    need_columns(job.public_test, table, schema.columns)\n",
+        "cli/public_rows.py",
+        "        check_scored(schema, table, job.public_test)\n",
+        "        from dpmac.tables.files import need_columns\n\n"
+        "        need_columns(job.public_test, table, schema.columns)\n",
         (f"{PLACES}::test_public_rows_are_looked_over_before_anything_is_spent",),
     ),
     Mutant(

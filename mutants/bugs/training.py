@@ -1,4 +1,4 @@
-"""Mutants of training: runs that are started, stopped and gone on with, and whose books should balance."""
+"""Mutants of training: runs that are started, stopped and resumed, and whose ledgers must balance."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MUTANTS = (
     ),
     Mutant(
         "lost-steps-made-again",
-        "A run without a seed, gone on with, makes the steps that it lost once more, beyond its plan.",
+        "A run without a seed, resumed, makes the steps that it lost once more, beyond its plan.",
         "Resuming means going on from the checkpoint.",
         "training/training_state.py",
         "        self.done = made\n",
@@ -81,8 +81,8 @@ MUTANTS = (
         ("tests/training/test_resume_attacked.py::test_an_old_copy_of_the_ledger_is_noticed",),
     ),
     Mutant(
-        "other-settings-gone-on-with",
-        "A checkpoint is gone on with under another plan.",
+        "other-settings-resumed",
+        "A checkpoint is resumed under another plan.",
         "Only the weights matter.",
         "training/training_state.py",
         'if saved["job"] != job:',

@@ -18,7 +18,8 @@ _NAMED = {
         *("extensions/accounts.py", "extensions/accounted.py", "extensions/ledger_places.py", "extensions/writers.py"),
     ),
     "account": (
-        *("privacy/accounting.py", "kernels/loss_distributions.py", "planning/calibration.py", "planning/plan.py"),
+        *("privacy/accounting.py", "kernels/loss_distributions.py", "kernels/moments.py", "kernels/selection.py"),
+        *("planning/calibration.py", "planning/plan.py"),
         *("planning/search.py", "privacy/statement.py", "checks.py"),
     ),
     "provenance": (
@@ -42,7 +43,7 @@ _NAMED = {
     ),
     "command line": (
         *("cli/budget.py", "cli/training.py", "cli/jobs.py", "cli/resume.py", "cli/schema.py", "cli/ledger.py"),
-        *("cli/several.py", "cli/train.py"),
+        *("cli/several.py", "cli/train.py", "cli/telling.py", "cli/accounts.py", "cli/schema_check.py"),
     ),
 }
 

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
         DPMACModuleClassifier,
         DPMACModuleRegressor,
         DPMACRegressor,
+        DPMACSearch,
         Machine,
         PrivacyWarning,
     )
+    from dpmac.evaluation import evaluate, split
     from dpmac.extensions.ledgers import Ledger
     from dpmac.nets.network import DenseNetwork, Network
     from dpmac.planning.plan import Plan
@@ -44,6 +46,7 @@ _HOMES = {
     "DPMACModuleRegressor": "dpmac.estimators",
     "DPMACPCA": "dpmac.estimators",
     "DPMACRegressor": "dpmac.estimators",
+    "DPMACSearch": "dpmac.estimators",
     "DenseNetwork": "dpmac.nets.network",
     "Network": "dpmac.nets.network",
     "Ledger": "dpmac.extensions.ledgers",
@@ -54,8 +57,10 @@ _HOMES = {
     "Schema": "dpmac.tables",
     "TableEncoder": "dpmac.tables",
     "Trainer": "dpmac.training.trainer",
+    "evaluate": "dpmac.evaluation",
     "load": "dpmac.saving",
     "save": "dpmac.saving",
+    "split": "dpmac.evaluation",
 }
 
 __all__ = [
@@ -67,6 +72,7 @@ __all__ = [
     "DPMACModuleClassifier",
     "DPMACModuleRegressor",
     "DPMACRegressor",
+    "DPMACSearch",
     "DenseNetwork",
     "Ledger",
     "Machine",
@@ -78,8 +84,10 @@ __all__ = [
     "TableEncoder",
     "Trainer",
     "__version__",
+    "evaluate",
     "load",
     "save",
+    "split",
 ]
 
 

@@ -66,6 +66,13 @@ def chosen(name: str, value: str | T, known: Mapping[str, T]) -> T:
     return known[value]
 
 
+def how_many(count: int, noun: str) -> str:
+    """A count in words: "1 column", "2,000 columns"."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}s"
+
+
 def check_utf8(name: str, text: str) -> None:
     """Refuse a text that no file of ours can hold: what came of bytes that are no UTF-8."""
     try:

@@ -39,10 +39,13 @@ def whole_file(path: str | Path, mode: Literal["w", "wb"] = "w") -> Iterator[IO[
         part.unlink(missing_ok=True)
 
 
-def created(path: Path, mode: Literal["x", "xb"] = "xb") -> IO[Any]:
-    """A new file to write to; FileExistsError if anything has its name already, be it a link that leads nowhere."""
+def created(path: Path, mode: Literal["x", "xb"] = "xb", permissions: int = 0o666) -> IO[Any]:
+    """A new file to write to; FileExistsError if anything has its name already, be it a link that leads nowhere.
+
+    ``permissions`` are those of a new file, less what the process's mask takes away.
+    """
     text: dict[str, Any] = {"encoding": "utf-8", "newline": ""} if mode == "x" else {}
-    return open(path, mode, opener=lambda name, flags: os.open(name, flags | _NO_LINK, 0o666), **text)
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | _NO_LINK, permissions), **text)
 
 
 def write_new(path: Path, content: bytes) -> None:

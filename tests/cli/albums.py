@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from cli.commands import Server, serve
@@ -24,9 +26,13 @@ def few_drawings(monkeypatch):
         monkeypatch.setattr(module, "maps_of", lambda _, *size: Scattering(*size, side=8))
 
 
+@functools.cache
 def drawn(kind, count, seed, side=SIDE):
-    """Grey pictures (count, side, side)."""
-    return PicturePrior(side, side, 1, kind, seed=seed).drawn(count).numpy().reshape(count, side, side).astype("uint8")
+    """Grey pictures (count, side, side): drawn once for all tests, which leave them as they are."""
+    pictures = PicturePrior(side, side, 1, kind, seed=seed).drawn(count).numpy().reshape(count, side, side)
+    pictures = pictures.astype("uint8")
+    pictures.setflags(write=False)
+    return pictures
 
 
 def write_pictures(folder, pictures):

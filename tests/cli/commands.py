@@ -42,7 +42,7 @@ def serve(jobs: Connection) -> None:
             os.chdir(job["folder"])
             with open(job["out"], "w") as out, open(job["err"], "w") as err, redirect_stdout(out), redirect_stderr(err):
                 code = _code()
-            jobs.send(0)
+            jobs.send(None)
             jobs.send(code)
             continue
         pid = os.fork()
@@ -98,15 +98,18 @@ class Ended:
 class Running:
     """A command on its way."""
 
-    pid: int
+    pid: int | None  # None: it ran inside the server
     server: Server
     places: tuple[str, str]
+    ended: bool = False
 
     def send(self, signum):
+        assert self.pid, "a command of its own"  # 0 would be all processes of the tests
         os.kill(self.pid, signum)
 
     def end(self) -> Ended:
         code = self.server.jobs.recv()
+        self.ended = True
         out, err = (Path(place).read_text() if place != "/dev/full" else "" for place in self.places)
         return Ended(code, out, err)
 
@@ -118,17 +121,26 @@ class Server:
         self.process, self.jobs = self._forked()
         self.scratch = tempfile.TemporaryDirectory()
         self.count = 0
+        self.last: Running | None = None
 
     def _forked(self):
         return forked(serve)
 
     def begin(self, *words, folder, file_limit=0, out=None, inside=False) -> Running:
+        self._end_what_a_failed_test_left()
         self.count += 1
         places = [str(Path(self.scratch.name) / f"{self.count}.{name}") for name in ("out", "err")]
         places[0] = places[0] if out is None else str(out)
         job = {"words": list(map(str, words)), "folder": str(folder), "file_limit": file_limit, "inside": inside}
         self.jobs.send({**job, "out": places[0], "err": places[1]})
-        return Running(self.jobs.recv(), self, tuple(places))
+        self.last = Running(self.jobs.recv(), self, tuple(places))
+        return self.last
+
+    def _end_what_a_failed_test_left(self):
+        """Its exit code would be taken for the next command's process."""
+        if self.last is not None and not self.last.ended:
+            self.last.send(signal.SIGKILL)
+            self.last.end()
 
     def run(self, *words, **how) -> Ended:
         return self.begin(*words, **how).end()

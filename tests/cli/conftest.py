@@ -107,6 +107,8 @@ def new_hospital(tmp_path):
         "death": {"kind": "category", "values": ["0", "1"]},
     }
     (folder / "patients.schema.json").write_text(json.dumps({"target": "death", "columns": columns}))
+    few = {"learning_rate": [0.003, 0.03]}
+    (folder / "candidates.json").write_text(json.dumps(few))
     half = {**columns, "weight": {"kind": "number", "low": None, "high": None}}
     (folder / "half-done.json").write_text(json.dumps({"target": "death", "columns": half}))
     return folder

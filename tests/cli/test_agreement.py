@@ -125,7 +125,7 @@ def test_columns_left_out_and_ids_kept_are_named(right, run):
     ids = {"kind": "category", "values": ["V000001", "V000002"]}
     write_schema(folder / "visits.json", visit_id=ids, age=None)
     done = run(*CHECK)
-    assert "left out: 5 columns of the file are not in the schema, and no model sees them: postal_code" in done.out
+    assert "left out: 5 columns of the file, not in the schema and seen by no model: postal_code" in done.out
     assert "ids: visit_id: an id of a person teaches nothing" in done.out
     write_schema(folder / "visits.json", patient_id={"kind": "number", "low": 0, "high": 1e6})
     write_visits(folder / "visits.csv", visits(), age=lambda _: "50", patient_id=lambda cell: cell[1:])

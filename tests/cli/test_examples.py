@@ -17,9 +17,10 @@ ELSEWHERE = {
     "dpmac data path mnist": "needs what the network brings",
     "dpmac reproduce": "tests/reproduction",
 }
-SLOW = ("dpmac budget", "dpmac report", "dpmac export", "--target weight", "--groups")  # each tested by itself too
-ORDER = ["schema", "train", "resume", "evaluate", "predict", "inspect", "report", "export", "statement", "key", "sign"]
-ORDER += ["verify", "ledger"]
+# each of these is tested by itself, too
+SLOW = ("dpmac tune", "dpmac budget", "dpmac report", "dpmac export", "--target weight", "--groups")
+ORDER = ["schema", "train", "tune", "resume", "edit", "evaluate", "predict", "inspect", "report", "export", "statement"]
+ORDER += ["key", "sign", "verify", "ledger init", "ledger"]
 
 
 def walked(command, name="dpmac"):

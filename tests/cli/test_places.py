@@ -38,6 +38,7 @@ IN_THE_WAY = [
     (["--out", "book/run", "--ledger", "book"], "this is a folder"),
     (["--out", "run", "--ledger", "patients.schema.json"], "it would be written over --schema"),
     (["--out", "run", "--schema", "book.seen", "--ledger", "book"], "it would be written over --schema"),
+    (["--out", "run", "--schema", "book.writer", "--ledger", "book"], "it would be written over --schema"),
     (["--out", "run", "--public-test", "./patients.csv"], "these are rows that are trained on"),
     (["--out", "run", "--public-test", "same.csv"], "these are rows that are trained on"),
     (["--out", "run", "--ledger", "fifo"], "a device or a pipe"),
@@ -73,7 +74,8 @@ def test_what_is_in_the_way_is_found_before_anything_is_spent(words, message, ne
     (new_hospital / "deep-link").symlink_to("run/deep/deeper")
     (new_hospital / "here").symlink_to(".")
     (new_hospital / "same.csv").hardlink_to(new_hospital / "patients.csv")
-    shutil.copy(new_hospital / "patients.schema.json", new_hospital / "book.seen")
+    for beside in ("book.seen", "book.writer"):
+        shutil.copy(new_hospital / "patients.schema.json", new_hospital / beside)
     os.mkfifo(new_hospital / "fifo")
     before = there(new_hospital)
     done = run(*TRAIN, *FAST, *words)

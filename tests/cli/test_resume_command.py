@@ -80,7 +80,7 @@ def test_a_run_whose_ledger_was_put_away_is_left_as_it_was(killed, run):
     """Found by fuzzing: the checkpoint was removed, because a new and empty ledger said that nothing was spent."""
     away = killed / "away"
     away.mkdir()
-    for name in ("run.ledger", "run.ledger.seen"):
+    for name in ("run.ledger", "run.ledger.seen", "run.ledger.writer"):
         if (killed / name).exists():
             (killed / name).rename(away / name)
     before = there(killed)
@@ -99,7 +99,8 @@ def test_a_second_process_in_a_run_is_refused(people, run, server):
         before = there(people)
         done = run("resume", "run")
         assert (done.code, done.err.count("\n")) == (2, 1)
-        assert "another process is training with it" in done.err
+        assert f"process {running.pid}" in done.err
+        assert "a ledger has one writer" in done.err
         assert there(people) == before
     finally:
         running.send(signal.SIGCONT)

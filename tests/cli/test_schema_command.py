@@ -15,13 +15,16 @@ def test_a_template_has_columns_and_kinds_and_nothing_of_the_rows(new_hospital, 
     raw = done.json()
     kinds = {name: column["kind"] for name, column in raw["columns"].items()}
     assert kinds == {
-        **{"patient": "category", "age": "number", "sex": "category"},
+        **{"age": "number", "sex": "category"},
         **{"weight": "number", "ward": "category", "death": "category"},
     }
     assert raw["target"] == "death"
     facts = {value for column in raw["columns"].values() for key, value in column.items() if key != "kind"}
-    assert facts == {None, True}
+    assert facts == {None, True, False}
+    assert raw["columns"]["death"]["missing"] is False
+    assert raw["positive"] is None
     assert "looking at the rows" in done.err
+    assert "left out, as ids: patient." in done.err
 
 
 def test_a_template_from_the_header_alone_does_not_depend_on_the_rows(new_hospital, run):
@@ -62,7 +65,7 @@ def test_a_check_names_columns_that_cannot_be_read(new_hospital, run):
     path = new_hospital / "patients.csv"
     quiet = run("schema", "check", "patients.schema.json", "patients.csv")
     assert "fits it: 4 columns; dpmac train will make a classifier" in quiet.out
-    assert "left out: 1 columns of the file are not in the schema, and no model sees them: patient" in quiet.out
+    assert "left out: 1 column of the file, not in the schema and seen by no model: patient" in quiet.out
     lines = path.read_text().splitlines()
     lines[1] = "p000,999,X,1,Z,1"  # one row out of range, with values that no one listed: clipped, or "other"
     path.write_text("\n".join(lines))
@@ -160,3 +163,28 @@ def test_an_estimate_may_fill_in_its_own_template(new_hospital, run):
     words = ["schema", "estimate", "patients.csv", "--schema", "half-done.json", "--ledger", "book.ledger"]
     assert run(*words, "--epsilon", "1", "--out", "half-done.json").code == 0
     assert json.loads((new_hospital / "half-done.json").read_text())["columns"]["weight"]["low"] is not None
+
+
+@pytest.mark.filterwarnings("default::dpmac.tables.agreement.SchemaWarning")
+def test_a_file_that_disagrees_is_not_said_to_fit(new_hospital, run):
+    raw = json.loads((new_hospital / "patients.schema.json").read_text())
+    raw["columns"]["age"] |= {"low": 1000, "high": 2000}
+    (new_hospital / "wrong.json").write_text(json.dumps(raw))
+    done = run("schema", "check", "wrong.json", "patients.csv")
+    assert done.code == 0
+    assert "rows and schema disagree: column 'age'" in done.err
+    assert "patients.csv can be read with it, though they disagree (see above)" in done.out
+    assert "fits it" not in done.out
+
+
+def test_a_model_that_is_not_finished_points_to_resume(new_hospital, run):
+    from dpmac.cli.jobs import JOB
+    from dpmac.saving import manifest
+
+    assert manifest.JOB == JOB
+    (new_hospital / "half").mkdir()
+    (new_hospital / "half" / JOB).write_text("{}")
+    for command in (("predict", "half", "patients.csv"), ("report", "half"), ("evaluate", "half", "patients.csv")):
+        done = run(*command)
+        assert done.code == 1
+        assert "its training was interrupted, or is still running. dpmac resume half  goes on" in done.err

@@ -10,11 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from dpmac.checks import ArgumentError
-from dpmac.cli import aims, training, wanted
+from dpmac.cli import aims, telling, training, wanted
 from dpmac.cli import resume as resuming
 from dpmac.cli import train as command
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB, Job
+from dpmac.cli.public_rows import public_rows
 from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.privacy import Entry, Ledger
 from dpmac.tables import Schema
@@ -317,15 +318,15 @@ def test_a_model_that_is_not_private_is_said_to_be_none(epsilon, said, job, tmp_
     statement = ledger.statement(1e-5)
     privacy = SimpleNamespace(epsilon=epsilon, delta=1e-5, ledger=ledger, statement=lambda: statement)
     done = training.Trained(SimpleNamespace(privacy_=privacy), tmp_path / "run", {"scores": {"accuracy": 0.5}})
-    command.tell(job, done, 1.0, as_json=False)
+    telling.tell(job, done, 1.0, as_json=False)
     seen = capsys.readouterr()
     assert seen.err == said
     assert "accuracy on the public rows: 0.5000" in seen.out
     assert "counts everything that the ledger" not in seen.out
     spending(job.ledger, 1)
-    command.tell(replace(job, before=1), done, 1.0, as_json=False)
+    telling.tell(replace(job, before=1), done, 1.0, as_json=False)
     assert f"counts everything that the ledger {job.ledger} holds" in capsys.readouterr().out
-    command.tell(job, done, 1.25, as_json=True)
+    telling.tell(job, done, 1.25, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert (found["epsilon"], found["delta"], found["releases"]) == (None if said else 1.25, 1e-5, 1)
     assert (found["ledger"], found["rows"], found["seeded"]) == (job.ledger, 400, False)
@@ -333,8 +334,8 @@ def test_a_model_that_is_not_private_is_said_to_be_none(epsilon, said, job, tmp_
 
 
 def test_public_rows_are_read_and_looked_over(job, new_hospital):
-    assert command.public_rows(job) is None
+    assert public_rows(job) is None
     public = replace(job, public_test=str(new_hospital / "test-patients.csv"))
-    assert command.public_rows(public) == read_table(new_hospital / "test-patients.csv", job.read_schema())
+    assert public_rows(public) == read_table(new_hospital / "test-patients.csv", job.read_schema())
     with pytest.raises(ArgumentError, match="death"):
-        command.public_rows(replace(job, public_test=str(new_hospital / "new-patients.csv")))
+        public_rows(replace(job, public_test=str(new_hospital / "new-patients.csv")))

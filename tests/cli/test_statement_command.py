@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tomllib
 
+import numpy as np
 import pytest
 
+import dpmac
+from dpmac import DPMACClassifier
 from dpmac.disclosure.answers import QUESTIONS, read_answers, template
 
 
@@ -15,6 +19,22 @@ from dpmac.disclosure.answers import QUESTIONS, read_answers, template
 def first(adult, tmp_path, run):
     shutil.copytree(adult.run, tmp_path / "first")
     return tmp_path / "first"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes")
+def test_answers_that_are_no_file_are_not_waited_for(first, run):
+    """A pipe in a folder from somebody else would be read for ever."""
+    os.mkfifo(first / "answers.toml")
+    for words in (["statement", "first"], ["report", "first"], ["sign", "first", "--key", "x", "--by", "y"]):
+        done = run(*words)
+        assert done.code == 1
+        assert "answers.toml is not a file" in done.err
+
+
+def test_what_is_said_next_can_be_done(first, run):
+    said = run("statement", "init", "first").out.rpartition("then")[2].split()
+    assert said[0] == "dpmac"
+    assert run(*said[1:]).code == 0
 
 
 def test_a_hand_over_is_signed_and_checked(first, run):
@@ -99,3 +119,27 @@ def test_an_answer_that_cannot_be_read_is_named(first, run, text, said):
     assert "answers.toml" in done.err
     assert said in done.err
     assert not (first / "report.html").exists()
+
+
+def test_an_entry_for_the_registry_asks_first_and_is_then_whole(tmp_path, run):
+    draw = np.random.default_rng(0)
+    X = draw.uniform(size=(100, 2))
+    model = DPMACClassifier((), epsilon=1.0, epochs=1, feature_range=(0, 1)).fit(X, X[:, 0] > 0.5)
+    first = dpmac.save(model, tmp_path / "first")
+    assert run("statement", "first", "--registry").code == 2
+    run("statement", "init", "first")
+    refused = run("statement", "first", "--registry")
+    assert refused.code == 2
+    assert "a registry entry needs these answers: description, purpose, curators" in refused.err
+    path = first / "answers.toml"
+    text = path.read_text()
+    for key in ("description", "purpose", "region"):
+        text = text.replace(f'{key} = ""', f'{key} = "of people"')
+    for key in ("curators", "authors"):
+        text = text.replace(f"{key} = []", f'{key} = ["House"]')
+    path.write_text(text)
+    done = run("statement", "first", "--registry")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith('url_slug: "')
+    assert 'variant_name: "Approximate DP"' in done.out
+    assert run("statement", "first", "--registry", "--json").code == 2

@@ -157,7 +157,7 @@ REFUSED = [
     ({}, ["--delta", "0.5"], 2, "delta=0.5: it must be below 1/n"),
     ({}, ["--hidden", "many"], 2, "--hidden='many': give whole numbers"),
     ({}, ["--batch-size", "1000"], 2, "batch_size=1000.0: it cannot exceed n=400"),
-    ({}, ["--total-epsilon", "0.5"], 1, "total_epsilon=0.5: the ledger holds 0 already"),
+    ({}, ["--total-epsilon", "0.5"], 1, "total_epsilon=0.5: the ledger holds 0.00 already"),
     ({}, ["--out", "patients.csv/run"], 2, "nothing can be written in"),
     ({}, ["--out", "."], 2, "--out='.': it exists"),
     ({}, ["--ledger", "patients.csv"], 2, "it would be written over file patients.csv"),

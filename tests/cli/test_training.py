@@ -362,7 +362,7 @@ def test_the_steps_and_the_delta_are_the_estimators(more, job):
     for delta in (None, 1e-8):
         asked = replace(job, epsilon=math.inf, delta=delta, **more)
         model = asked.estimator(Ledger(), None)
-        plan = model._plan(job.rows, model._schedule(job.rows), (), Ledger())
+        plan = model._plan(job.rows, model._schedule(job.rows), Ledger())
         assert training.steps_of(asked) == plan.steps
         assert training.delta_of(asked) == plan.delta
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from dpmac.checks import ArgumentError
-from dpmac.cli import budget, jobs, several, training
+from dpmac.cli import budget, jobs, several, telling, training
 from dpmac.cli import train as command
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import Job
@@ -156,7 +156,7 @@ def test_a_ledgers_folders_are_made_with_it(new_hospital, run, begun):
 def test_the_seconds_of_a_training_are_those_from_its_beginning(job, tmp_path, monkeypatch):
     told, clock = [], iter([100.0, 103.5])
     monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(command, "tell", lambda _, __, seconds, **___: told.append(seconds))
+    monkeypatch.setattr(telling, "tell", lambda _, __, seconds, **___: told.append(seconds))
     monkeypatch.setattr(training, "train", lambda *_, **__: None)
     command.begin(job, tmp_path / "run", {}, quiet=True, as_json=False, world=SINGLE_PROCESS)
     assert told == [3.5]

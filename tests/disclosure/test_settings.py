@@ -75,7 +75,7 @@ def test_own_budget_stands_beside_the_ledgers_sum_and_the_total(two):
     assert earlier.own == pytest.approx(held)
     assert earlier.whole == spent.whole
     assert "the ledger of “ward” held" in spent.sentence()
-    assert "7 were allowed" in spent.sentence()
+    assert "a total of 7 was allowed" in spent.sentence()
 
 
 def test_closed_forms_in_one_ledger_in_memory_are_not_told_apart():
@@ -154,3 +154,17 @@ def test_the_audit_is_the_one_of_the_page_and_of_this_version():
     assert f"{LOOKS} looks" in page
     assert dpmac.__version__ == VERSION, "audit the new version, and say so in disclosure/audited.py"
     assert "has not been audited" in audit_line("9.9")
+
+
+def test_the_total_of_an_account_is_told(tmp_path):
+    ledger = Ledger.init(tmp_path / "book", total_epsilon=4, delta=1e-6, data_set="ward")
+    given = {"feature_range": (-1, 1), "ledger": ledger, "batch_size": 100, "epochs": 1, "epsilon": 1.0}
+    model = DPMACClassifier((), **given).fit(*rows())
+    told = spent_by(model, ledger, 1e-6, model.plan_)
+    assert "a total of 4 was allowed." in told.sentence()
+    assert told.rows()[-1] == ("total that was allowed", "4", "")
+    assert "a total of 4 was allowed, at delta = 1e-06" in spent_by(model, ledger, 1e-5, model.plan_).sentence()
+    lower = DPMACClassifier((), total_epsilon=2.5, **given).fit(*rows(1))
+    assert spent_by(lower, ledger, 1e-6, lower.plan_).total == 2.5
+    page = write_report(dpmac.save(lower, tmp_path / "run")).read_text()
+    assert "none was set" not in page

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = {str(path.relative_to(DOCS)): path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md"))}
 LONG = {
+    "additive.md",
     "autoencoders.md",
     "choosing.md",
     "cli.md",
@@ -23,10 +24,13 @@ LONG = {
     "index.md",
     "modules.md",
     "pitfalls.md",
+    "silent-failures.md",
     "start.md",
     "texts.md",
     "hyperparameters.md",
     "from-opacus.md",
+    "gallery/hospital.md",
+    "gallery/large.md",
     "tutorials/autoencoder.md",
     "tutorials/fine-tuning.md",
     "tutorials/images.md",
@@ -37,11 +41,12 @@ LONG = {
 RESULTS = {f"results/{name}.md" for name in ("tables", "text", "speed", "scale", "audit", "mutants")}
 NOT_RUN = {"guarantee.md", "proof.md", "kernels.md", "trust.md", "method.md", *RESULTS, "api.md", "faq.md"}  # no code
 OTHERS_WARN = pytest.mark.filterwarnings("ignore")
+BESIDE_OPACUS = {"from-opacus.md", "silent-failures.md"}
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
     """Long pages wait for ``make test-all``; Opacus warns of what it does itself."""
-    return [pytest.mark.long] * (name in LONG) + [OTHERS_WARN] * (name == "from-opacus.md")
+    return [pytest.mark.long] * (name in LONG) + [OTHERS_WARN] * (name in BESIDE_OPACUS)
 
 
 RUN = [pytest.param(name, marks=_marks(name), id=name) for name in PAGES if name not in NOT_RUN]

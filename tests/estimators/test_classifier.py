@@ -46,7 +46,7 @@ def test_privacy_is_composed_from_the_ledger(fitted):
     assert privacy.delta == 1e-5
     labels = [entry.label for entry in privacy.ledger.entries]
     assert labels == ["training step"] * fitted.plan_.steps + ["calibration"] * 6
-    shown = f"({round_up(privacy.epsilon)}, 1e-05)-differentially private"
+    shown = f"differentially private with epsilon = {round_up(privacy.epsilon, 2)} at delta = 1e-05"
     assert f"With unpredictable noise the model would be {shown}" in str(privacy.statement())
     assert str(privacy.statement()) == str(fitted.run_.statement())
 

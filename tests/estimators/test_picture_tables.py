@@ -86,3 +86,20 @@ def test_nothing_is_spent_on_what_cannot_be(name, frame):
 def test_columns_are_named_of_tables_alone(tmp_path):
     with pytest.raises(ArgumentError, match="X is no table"):
         DPMACImageClassifier(**QUICK).fit(np.zeros((5, 16, 16)), [0, 1, 0, 1, 0], target="kind")
+
+
+@pytest.mark.parametrize("name", ["x" * 70_000, "x\udc80", 0])
+@pytest.mark.parametrize("of", ["picture", "kind"])
+def test_a_column_that_no_file_of_a_model_could_name_is_refused_before_anything_is_spent(name, of, frame):
+    """The model keeps the names: it would be paid for, and could not be saved, or not be read again."""
+    table = {(name if column == of else column): frame[column].tolist() for column in frame}
+    ledger = Ledger()
+    with pytest.raises(ArgumentError, match=r"rename it|characters are|and 65,536 are the most"):
+        DPMACImageClassifier(**QUICK, ledger=ledger).fit(table, target=name if of == "kind" else "kind")
+    assert len(ledger) == 0
+
+
+def test_a_path_that_is_too_long_is_an_error_of_its_row(frame):
+    frame.loc[3, "picture"] = "x" * 5_000
+    with pytest.raises(ArgumentError, match="column 'picture', row 3="):
+        DPMACImageClassifier(**QUICK).fit(frame, target="kind")

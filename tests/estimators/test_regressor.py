@@ -15,6 +15,7 @@ from dpmac import ArgumentError
 from dpmac.estimators import DPMACRegressor
 from dpmac.tables import Category, Number, Schema
 from dpmac.tables.agreement import SchemaWarning
+from small_modules import skip_if_weighed
 
 RANGE = (-150.0, 150.0)
 COLUMNS = {name: Number(-1, 1) for name in "abc"}
@@ -170,4 +171,5 @@ def test_targets_that_are_no_numbers_are_named():
 )
 def test_scikit_learns_own_checks_of_a_regressor(estimator, check):
     """Of a private one: test_scikit_learn.py."""
+    skip_if_weighed(check)
     check(estimator)

@@ -17,7 +17,7 @@ from dpmac import (
     DPMACRegressor,
 )
 from dpmac.estimators import ESTIMATORS, PrivacyWarning
-from small_modules import Padded
+from small_modules import Padded, skip_if_weighed
 
 
 class Sized(DPMACModuleClassifier):
@@ -60,11 +60,13 @@ PRIVATE = [
 
 @parametrize_with_checks(PLAIN)
 def test_scikit_learns_own_checks(estimator, check):
+    skip_if_weighed(check)
     check(estimator)
 
 
 @parametrize_with_checks(MODULES)
 def test_scikit_learns_own_checks_of_modules(estimator, check):
+    skip_if_weighed(check)
     if check.func.__name__ == "check_methods_subset_invariance":
         pytest.skip(SINGLE)
     check(estimator)
@@ -80,6 +82,7 @@ def test_scikit_learns_own_checks_of_modules_that_must_learn(estimator, check):
 @pytest.mark.filterwarnings(f"ignore::{PrivacyWarning.__module__}.{PrivacyWarning.__name__}")
 @parametrize_with_checks(PRIVATE)
 def test_scikit_learns_own_checks_of_a_private_model(estimator, check):
+    skip_if_weighed(check)
     check(estimator)
 
 

@@ -17,7 +17,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import dpmac
 from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Ledger, PrivacyWarning
-from dpmac.privacy.accounting import epsilon_of, merged
+from dpmac.kernels.moments import merged
+from dpmac.privacy.accounting import epsilon_of
 from dpmac.privacy.statement import round_up
 from dpmac.tables import Number, Schema, TableEncoder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 
@@ -101,6 +102,27 @@ def test_a_plan_is_compared_with_all_that_others_have_released():
     assert len(ledger) == 5
 
 
+def test_a_resumed_plan_is_allowed_only_what_is_left_of_it():
+    """What it had released before is spent: allowed once more, as many releases would exceed the total unnoticed."""
+    most = filled(opened(total=4.0), ONE)
+    ledger = opened(total=4.0)
+    with ledger.noting(run="first"):
+        for _ in range(5):
+            ledger.append(ONE)
+        ledger.append(Entry("calibration", 8.0, 1.0))  # after the plan's own
+    with pytest.raises(ArgumentError, match="total_epsilon"):
+        ledger.check_plan([Mechanism(4.0, 1.0, most)], run="first")
+    while True:
+        try:
+            ledger.check_plan([Mechanism(4.0, 1.0, most)], run="first")
+            break
+        except ArgumentError:
+            most -= 1
+    assert most > 5
+    assert filled(ledger, ONE) == most - 5
+    assert ledger.epsilon(1e-6) <= 4.0
+
+
 def test_a_release_without_noise_never_fits():
     with pytest.raises(ArgumentError, match="it would hold inf"):
         opened(total=1e6).append(Entry("mean", 0.0, 1.0))
@@ -165,7 +187,8 @@ def test_a_total_that_was_opened_stays(tmp_path):
     opened(path, total=4.0)
     for other in (9.0, 4.0, 1.0):
         with pytest.raises(
-            ArgumentError, match=r"an account was opened here, with a total of epsilon 4 at delta 1e-06"
+            ArgumentError,
+            match=r"it was opened with a total of epsilon 4 at delta 1e-06",
         ):
             opened(path, total=other)
     assert Ledger.load(path).account.total_epsilon == 4.0
@@ -195,6 +218,42 @@ def test_a_ledger_that_has_none_gets_an_account_and_what_it_holds_counts(tmp_pat
         else:
             ledger.append(entry)
     assert len(Ledger.load(path)) == 4
+
+
+def test_an_account_is_not_opened_under_one_of_two_names(tmp_path):
+    """The other name would keep the old file: a second ledger of the same rows, held to no total."""
+    path, other = tmp_path / "book", tmp_path / "other"
+    Ledger(path).append(ONE)
+    other.hardlink_to(path)
+    for name in (path, other):
+        with pytest.raises(ArgumentError, match=r"second name \(a hard link\)"):
+            opened(name, total=4.0)
+    assert path.samefile(other)
+    assert (tmp_path / "book.seen").exists()
+    other.unlink()
+    assert opened(path, total=4.0).account == Ledger.load(path).account
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_account_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch, begun):
+    path = tmp_path / "book"
+    ledger = Ledger(path)
+    if begun:
+        ledger.append(ONE)
+    there = sorted((found.name, found.read_bytes()) for found in tmp_path.iterdir())
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpmac.extensions.ledger_file._write_all", full)
+        with pytest.raises(OSError, match="no space"):
+            opened(ledger, total=4.0)
+    if begun:
+        assert sorted((found.name, found.read_bytes()) for found in tmp_path.iterdir()) == there
+    assert ledger.account is None
+    ledger.append(ONE)
+    assert len(Ledger.load(path)) == 1 + begun
 
 
 # --- units and arguments ----------------------------------------------------------------------------------------------

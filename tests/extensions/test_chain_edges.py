@@ -316,3 +316,34 @@ def test_a_line_without_end_is_refused_before_it_is_read(tmp_path):
         path.write_text(whole.replace("a" * 100, "a" * longer))
         with pytest.raises(ValueError, match=said):
             Ledger.read(path)
+
+
+@pytest.mark.parametrize("word", ["purpose", "model", "run"])
+@pytest.mark.parametrize("said", ["x" * 70_000, "\udc80", 3])
+def test_words_that_no_ledger_could_be_read_with_are_refused_before_they_are_written(word, said, tmp_path):
+    ledger = Ledger(tmp_path / "book")
+    with pytest.raises(ArgumentError, match=f"^{word}="), ledger.noting(**{word: said}):
+        ledger.append(STEP)
+    ledger.append(STEP)
+    assert len(Ledger.load(tmp_path / "book")) == 1
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Entry("l" * 70_000, 4.0, 1.0),
+        Entry("mean", 4.0, 1.0, unit="person by " + "g" * 70_000),
+        Entry("mean", 4.0, 1.0, scales={"p" * 70_000: 1.0}),
+        Entry("mean", 4.0, 1.0, scales={f"a partition of some length {place}": 1.0 for place in range(30_000)}),
+    ],
+    ids=["label", "unit", "partition", "partitions"],
+)
+@pytest.mark.parametrize("path", ["book", None])
+def test_a_release_that_could_not_be_read_again_is_refused_and_the_ledger_stays_whole(entry, path, tmp_path):
+    """It would be written and paid for, and all that the ledger holds would be out of reach."""
+    ledger = Ledger(path and tmp_path / path)
+    with pytest.raises(ArgumentError, match=r"^release="):
+        ledger.append(entry)
+    ledger.append(STEP)
+    ledger.save(tmp_path / "copy")
+    assert len(Ledger.load(tmp_path / "copy")) == 1

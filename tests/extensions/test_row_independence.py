@@ -1,4 +1,4 @@
-"""Code that lets rows have a say in each other is found with made-up rows, and named, before anything is released."""
+"""Code that lets rows influence each other is found with made-up rows, and named, before anything is released."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def trainer(problem, **pieces):
 def refused(problem, name, **pieces):
     """That a training is refused for the piece of that name, and that nothing was released."""
     ledger = Ledger()
-    with pytest.raises(ArgumentError, match=f"^{name}=.* (say in each other|no function of the rows).*by itself"):
+    with pytest.raises(ArgumentError, match=f"^{name}=.* (influence each other|no function of the rows).*by itself"):
         trainer(problem, **pieces).fit(problem.x, problem.y, ledger=ledger)
     assert len(ledger) == 0
 

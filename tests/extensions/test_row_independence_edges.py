@@ -198,7 +198,7 @@ def test_code_that_takes_tokens_only_is_tried_with_tokens(beside):
         chosen = torch.nn.functional.embedding(columns[-1], torch.tensor([[1.0], [2.0]]))  # raises for other numbers
         return chosen - chosen.mean()
 
-    with pytest.raises(ArgumentError, match="have a say in each other"):
+    with pytest.raises(ArgumentError, match="influence each other"):
         check_row_independence("embedding", embedding, (*beside, torch.zeros(ROWS, dtype=torch.int64)))
 
 

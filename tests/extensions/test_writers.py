@@ -119,6 +119,22 @@ def test_a_link_under_its_name_is_not_written_through(book, tmp_path):
         writer_file_of(book).unlink()
 
 
+@pytest.mark.parametrize("said", [b"age,income\n39,50\n", b'{"processes": 3}', b"\x00"])
+def test_somebodys_file_under_its_name_is_neither_written_to_nor_removed(book, said):
+    writer_file_of(book).write_bytes(said)
+    with sole_writer(book):
+        Ledger.load(book).append(ONE)
+    assert writer_file_of(book).read_bytes() == said
+
+
+def test_what_a_killed_writer_left_is_taken_over(book):
+    for left in (b"", b'{"process": 3, "host": "a", "since": "b"}\n', b'{"process": 3, "ho'):
+        writer_file_of(book).write_bytes(left)
+        with sole_writer(book):
+            assert json.loads(writer_file_of(book).read_bytes())["process"] == os.getpid()
+        assert not writer_file_of(book).exists()
+
+
 def test_it_is_taken_again_inside_and_given_back_once(book):
     with sole_writer(book):
         with sole_writer(book):

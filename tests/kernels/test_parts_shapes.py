@@ -67,7 +67,7 @@ def test_both_sides_have_as_many_rows():
 
 
 @both_precisions
-def test_no_query_gets_more_than_its_promise_through_the_door_by_one_dimension_more(dtype):
+def test_no_query_gets_more_than_its_promise_in_a_release_by_one_dimension_more(dtype):
     """Rows of length 2 * sqrt(2) where 1 is promised, as a tensor whose last dimension has one number."""
 
     def parts(x):

@@ -104,7 +104,7 @@ def test_bad_arguments_are_named():
 
 def test_parts_that_mix_rows_are_refused_before_anything_is_spent():
     ledger = Ledger()
-    with pytest.raises(ArgumentError, match=r"parts_of.*rows have a say in each other"):
+    with pytest.raises(ArgumentError, match=r"parts_of.*rows influence each other"):
         NormHistogram(1.0).thresholds(
             PrivateRows(table(40)), lambda x: [DensePart(x - x.mean(dim=0))], ["a"], SystemNoise(), ledger
         )

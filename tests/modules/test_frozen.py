@@ -209,9 +209,9 @@ def drawing(own, x):
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (Own(lambda own, x: x - x.mean(dim=0)), "say in each other"),
-        (Own(lambda own, x: x.cumsum(dim=0)), "say in each other"),
-        (Own(lambda own, x: x / len(x)), "say in each other"),
+        (Own(lambda own, x: x - x.mean(dim=0)), "influence each other"),
+        (Own(lambda own, x: x.cumsum(dim=0)), "influence each other"),
+        (Own(lambda own, x: x / len(x)), "influence each other"),
         (Own(kept), "kept='a buffer'"),
         (Own(drawing), "is no function of the rows"),
         (Own(lambda own, x: F.dropout(x, 0.5)), "dropout"),

@@ -93,12 +93,12 @@ def test_layers_that_mix_or_keep_rows_are_named_with_a_replacement():
 
 @pytest.mark.parametrize("kind", ["mean", "largest", "sorted", "running"])
 def test_a_module_that_mixes_rows_is_refused(kind):
-    refused(Centred(kind), "say in each other|each row alone")
+    refused(Centred(kind), "influence each other|each row alone")
 
 
 def test_a_loss_that_mixes_rows_is_refused():
     mixing = lambda outputs, targets: (lambda found: found - found.mean())(CROSS_ENTROPY(outputs, targets))  # noqa: E731
-    refused(nn.Linear(5, CLASSES), "say in each other", loss=mixing)
+    refused(nn.Linear(5, CLASSES), "influence each other", loss=mixing)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ BY_ROW = {  # modules with parameters that no rule covers
     "own parameters": {"centres", "width"},
     "weight norm": {"0.parametrizations.weight.original0", "0.parametrizations.weight.original1"},
     "bag, max": {"bag.weight"},
+    "views of a row, standardised weights": {"conv.weight"},
     "time first": {"inner.weight", "inner.bias"},
 }
 

@@ -138,7 +138,7 @@ def test_a_module_of_single_precision_alone_is_tried_as_it_is() -> None:
 
 
 class MixesInSingle(Scaled):
-    """Lets rows have a say in each other, but not in double precision, where rules are compared."""
+    """Lets rows influence each other, but not in double precision, where rules are compared."""
 
     def __init__(self, much: float) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ def test_rows_that_are_mixed_in_the_modules_own_precision_are_found(much: float)
     def tried() -> None:
         check_rows_alone(task, ModuleStep(settled(task, KINDS), JointClip(1.0)).bounded, KINDS)
 
-    with pytest.raises(ArgumentError, match="rows have a say in each other"):
+    with pytest.raises(ArgumentError, match="rows influence each other"):
         tried()
 
 

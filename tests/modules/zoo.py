@@ -73,6 +73,23 @@ class Residual(nn.Module):
         return F.relu(inner + self.short(x))
 
 
+class Views(nn.Module):
+    """Three shifted copies of each picture, through a convolution of standardised weights: logits of every view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, bias=False)
+        self.norm = nn.GroupNorm(2, 4)
+        self.out = nn.Linear(36, CLASSES)
+
+    def forward(self, x):
+        views = torch.stack([x, x.roll(1, dims=2), x.roll(-1, dims=3)], dim=1).flatten(0, 1)
+        centred = self.conv.weight - self.conv.weight.mean(dim=(1, 2, 3), keepdim=True)
+        weight = centred / (centred.square().sum(dim=(1, 2, 3), keepdim=True) + 1e-4).sqrt()
+        inner = torch.tanh(self.norm(F.conv2d(views, weight)))
+        return self.out(inner.flatten(1)).unflatten(0, (len(x), 3))
+
+
 class Recurrent(nn.Module):
     def __init__(self, kind=nn.LSTM, batch_first=True, **more) -> None:
         super().__init__()
@@ -346,6 +363,9 @@ def _zoo() -> dict[str, Sample]:
             ce,
             image,
             opacus=True,
+        ),
+        "views of a row, standardised weights": Sample(
+            Views(), lambda out, y: per_token(out, y[:, None].expand(-1, 3)), images(1, 5, 5)
         ),
         "residual": Sample(
             chain(nn.Conv2d(1, 4, 3, padding=1), Residual(4), Residual(4, 2), flat(), nn.Linear(64, CLASSES)), ce, image

@@ -94,6 +94,16 @@ def test_initial_weights_have_the_papers_law():
     assert not torch.equal(first, other)
 
 
+def test_without_a_source_weights_come_from_the_operating_system():
+    torch.manual_seed(0)
+    first = DenseNetwork([3, 5, 2])
+    torch.manual_seed(0)
+    other = DenseNetwork([3, 5, 2])
+    for one, two in zip(first.weight_layers, other.weight_layers, strict=True):
+        assert one.weight.abs().sum() > 0
+        assert not torch.equal(one.weight, two.weight)
+
+
 def test_building_one_leaves_torchs_global_generator_alone():
     torch.manual_seed(0)
     expected = torch.rand(3)

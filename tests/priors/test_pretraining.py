@@ -106,6 +106,18 @@ def test_a_prior_that_a_release_has_shaped_is_refused_and_a_feature_map_leaves_i
     assert origin_of(plain) == PUBLIC
 
 
+def test_why_what_has_shaped_the_drawn_rows_is_public_is_said_of_the_network():
+    """Such as a generator that was trained on rows of other people: a statement must say on whose word that is."""
+
+    shaped, started = network(), network()
+    mark(shaped, RELEASED.origin)
+    drawn = PicturePrior(16, 16, style="strokes", white=1.0)
+    drawn.generator = shaped.as_public("rows of another hospital")
+    DrawnStart(drawn, SHORT).load_into(started)
+    assert origin_of(started).declared == ("rows of another hospital",)
+    assert not origin_of(started)
+
+
 def test_rows_of_another_width_networks_that_are_no_autoencoders_and_odd_numbers_are_refused():
     with pytest.raises(ArgumentError, match="rows of 256 inputs for a network 4"):
         DrawnStart(STROKES, SHORT).load_into(DenseNetwork([4, 2, 4], "elu", source=SeededNoise(0)))

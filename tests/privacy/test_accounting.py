@@ -10,9 +10,10 @@ from dp_accounting import gaussian_mechanism, pld
 from scipy import optimize, special
 
 from dpmac.checks import ArgumentError
+from dpmac.kernels.moments import event_of, merged
 from dpmac.planning.calibration import calibrate
 from dpmac.privacy import Mechanism, epsilon_of
-from dpmac.privacy.accounting import ROUNDOFF, event_of, merged, trusted
+from dpmac.privacy.accounting import ROUNDOFF, trusted
 
 FEW = Mechanism(0.5, 1e-4, 10_000)  # many releases at so small a rate that little is left at a tiny delta
 

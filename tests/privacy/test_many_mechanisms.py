@@ -17,9 +17,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpmac.kernels.loss_distributions import gaussian_epsilon, interval, one_gaussian
+from dpmac.kernels.moments import event_of, merged
 from dpmac.planning.calibration import calibrate
 from dpmac.privacy import Mechanism, epsilon_of
-from dpmac.privacy.accounting import ROUNDOFF, event_of, merged, trusted
+from dpmac.privacy.accounting import ROUNDOFF, trusted
 
 DIFFERENT = [Mechanism(20.0 + 2 * i, 0.2 + 0.01 * i, 1 + i % 3, f"step {i}") for i in range(7)]
 NEARLY_EQUAL = [Mechanism(40.0 + 1e-6 * i, 0.5, 3) for i in range(7)]

@@ -153,5 +153,5 @@ def test_a_person_brings_as_many_rows_as_the_estimators_say_unless_told():
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_feature_map_that_mixes_rows_is_refused(stored):
     rows = torch.zeros(40, 2)
-    with pytest.raises(ArgumentError, match=r"feature_map.*lets rows have a say in each other"):
+    with pytest.raises(ArgumentError, match=r"feature_map.*lets rows influence each other"):
         PrivateRows(Shelf(rows) if stored else rows).behind(lambda x: x - x.mean(dim=0))

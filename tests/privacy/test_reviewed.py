@@ -175,7 +175,7 @@ def test_a_network_with_a_hook_is_tried_though_its_kind_has_passed(how):
         Trainer(network, loss("softmax"), Plan(200, 50, 1, 1.0, 1e-4), zstep=FixedPrediction()).fit(X, Y)
 
     train(False)
-    with pytest.raises(ArgumentError, match="have a say in each other"):
+    with pytest.raises(ArgumentError, match="influence each other"):
         train(True)
 
 

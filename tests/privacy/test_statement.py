@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import pytest
@@ -34,7 +35,7 @@ def test_the_statement_says_what_it_must(whole):
     text = str(whole)
     assert UNIT == "one row, there or blank (the number of rows is public)"
     assert f"Unit of privacy: {UNIT}." in text
-    assert f"epsilon = {math.ceil(filled().epsilon(1e-5) * 1e4) / 1e4:.4f} at delta = 1e-05" in text
+    assert f"with epsilon = {math.ceil(filled().epsilon(1e-5) * 100) / 100:.2f} at delta = 1e-05." in text
     assert "dp-accounting 0." in text
     assert "privacy loss distributions" in text
     assert f"(RDP) gives epsilon = {round_up(filled().epsilon(1e-5, 'rdp'))}" in text
@@ -75,7 +76,7 @@ def test_a_release_without_noise_makes_it_not_private():
     statement = filled(Entry("training step", 0.0, 0.1)).statement(1e-5)
     assert not statement.private
     assert "NOT PRIVATE" in str(statement)
-    assert "differentially private:" not in str(statement)
+    assert "differentially private with" not in str(statement)
     assert statement.to_dict()["epsilon"] is None
 
 
@@ -151,3 +152,11 @@ def test_a_printed_epsilon_is_never_below_the_true_one(epsilon):
     assert Fraction(round_up(epsilon)) >= Fraction(epsilon)
     assert Fraction(round_up(epsilon)) < Fraction(epsilon) + Fraction(1, 10_000)
     assert round_up(math.inf) == "inf"
+
+
+@pytest.mark.parametrize("noise", [0.6, 1.5, 40.0, 4000.0])
+def test_the_sentence_rounds_epsilon_up_and_says_it_once(noise):
+    statement = Statement((Mechanism(noise),), 1e-5, False)
+    (said,) = re.findall(r"epsilon = (\S+)", statement.sentences()[0])
+    assert 0 <= float(said) - statement.epsilon < max(0.01, statement.epsilon / 10)
+    assert float(said) <= statement.epsilon + (0.01 if statement.epsilon >= 0.1 else 1e-4)

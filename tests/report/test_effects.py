@@ -39,6 +39,10 @@ def test_effects_are_those_of_the_model():
     slope = np.diff(age.means[:-1, 0]) / np.diff(np.array(age.cells.values[:-1], dtype=float))
     assert slope == pytest.approx(3)
     assert age.means[-1, 0] == pytest.approx((age.means[0, 0] + age.means[-2, 0]) / 2)
+    assert found.reference == {"age": "25", "sex": "F", "pay": "5"}
+    assert found.there == pytest.approx([75])
+    assert age.band is None
+    assert not age.drowned
     assert found.outputs == ("y",)
 
 
@@ -106,3 +110,51 @@ def test_the_way_back_of_coders_that_keep_all_or_nothing():
     maker = maker_for(None, SCHEMA)
     assert way_back(Coder(), maker).kept == {"age": 1.0, "sex": 1.0, "pay": 1.0}
     assert max(way_back(Forgetful(), maker).kept.values()) < 0.1
+
+
+def test_a_public_row_is_the_reference():
+    found = effects_of(Known(), maker_for(Known(), SCHEMA), SCHEMA, reference={"age": 28.0, "sex": 1.0})
+    assert found.there == pytest.approx([3 * 28 + 20], abs=0.1)
+    assert found.reference["sex"] == "M"
+
+
+class Blurred(Known):
+    """As it came out of a training whose noise moved what ``pay`` does."""
+
+    def __init__(self, slope=0.0):
+        self.slope = slope
+
+    def _raw(self, table):
+        return table
+
+    def predict(self, table):
+        return super().predict(self._raw(table)) + self.slope * self._raw(table)["pay"]
+
+
+def test_what_noise_alone_could_have_done_is_said_and_ranked_last():
+    model, copies = Blurred(2.5), [Blurred(2.5 + off) for off in (-9.0, 4.0, 3.0, -5.0)]
+    found = effects_of(model, maker_for(model, SCHEMA), SCHEMA, copies)
+    assert [one.column for one in found.columns] == ["age", "sex", "pay"]  # though pay moves it by 25
+    pay = found.columns[-1]
+    assert pay.size == pytest.approx(25)
+    assert [one.drowned for one in found.columns] == [False, False, True]
+    off = np.sqrt(np.mean(np.square([-9.0, 4.0, 3.0, -5.0])))
+    assert pay.band[0, 0] == pytest.approx(2 * off * 5)  # half of the range from the reference
+    assert found.columns[0].band.max() == 0
+
+
+def test_the_work_grows_with_the_columns_and_not_with_their_square():
+    class Counting(Known):
+        asked = 0
+
+        def predict(self, table):
+            Counting.asked += len(next(iter(table.values())))
+            return np.zeros(len(next(iter(table.values()))))
+
+    counts = []
+    for columns in (50, 100, 200):
+        Counting.asked = 0
+        schema = Schema({f"x{k}": Number(0, 1) for k in range(columns)})
+        effects_of(Counting(), maker_for(Counting(), schema), schema)
+        counts.append(Counting.asked - 1)
+    assert counts == [50 * 5, 100 * 5, 200 * 5]

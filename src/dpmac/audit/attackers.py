@@ -91,7 +91,7 @@ def proves(claim: Claim, a: float, b: float, draws: int, miss: float) -> float:
     Of a claim whose curve has no closed form, that of plain Gaussian mechanisms: quick, and good for a choice.
     """
     corner = Corner(upper(a * draws, draws, miss / 2), lower(b * draws, draws, miss / 2))
-    if len(claim) == 1 and claim[0].count == 1:
+    if len(claim) == 1 and claim[0].count == 1 and claim[0].search is None:
         simple = claim
     else:
         simple = (type(claim[0])(1.0),)

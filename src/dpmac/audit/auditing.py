@@ -21,6 +21,7 @@ from dpmac.audit.module_steps import module_cases
 from dpmac.audit.one_run import ManyCanaries
 from dpmac.audit.one_shots import one_shot_cases
 from dpmac.audit.runs import run_cases
+from dpmac.audit.searches import search_cases
 from dpmac.audit.steps import step_cases
 from dpmac.checks import ArgumentError, integer
 
@@ -50,7 +51,8 @@ Told = Callable[[str, list[Finding]], None]  # a case's name, and what it found
 
 def all_cases() -> dict[str, AnyCase]:
     """Every case under its name; the longest first, so that two processes end together."""
-    found: list[AnyCase] = [*run_cases(), ManyCanaries(), *step_cases(), *module_cases(), *one_shot_cases()]
+    found: list[AnyCase] = [*run_cases(), ManyCanaries(), *step_cases(), *module_cases(), *search_cases()]
+    found += one_shot_cases()
     return {case.name: case for case in found}
 
 

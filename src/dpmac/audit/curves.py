@@ -8,7 +8,7 @@ or blank the curve is exact in two cases, z = Phi^-1(1 - a):
 - one release on a sample of rate q: b <= (1 - q) a + q Phi(1 / sigma - z). Without the row the release is N(0, 1), with
   it the mixture (1 - q) N(0, 1) + q N(1 / sigma, 1), whose likelihood ratio rises: these are the best tests there are.
 
-Anything else is composed by dp-accounting, and of all its pairs (epsilon, delta) the least bound is taken:
+Anything else is composed as dp-accounting does it, and of all its pairs (epsilon, delta) the least bound is taken:
 b <= e^epsilon a + delta and 1 - a <= e^epsilon (1 - b) + delta. That is an upper bound, so nobody is accused wrongly.
 
 *Strength.* Mechanisms that are s times as strong have noise multipliers s times smaller. The lower bound that an audit
@@ -86,6 +86,8 @@ def epsilon_at(claim: Claim, times: float, delta: float) -> float:
 
 def _sampled(claim: Claim) -> tuple[float, float] | None:
     """Rate and mu of a claim that has a curve in closed form."""
+    if any(m.search is not None for m in claim):
+        return None
     if all(m.sample_rate == 1.0 for m in claim):
         return 1.0, math.sqrt(math.fsum(m.count / m.noise_multiplier**2 for m in claim))
     if len(claim) == 1 and claim[0].count == 1:
@@ -94,7 +96,15 @@ def _sampled(claim: Claim) -> tuple[float, float] | None:
 
 
 def _stronger(claim: Sequence[Mechanism], times: float) -> Claim:
-    return tuple(replace(m, noise_multiplier=m.noise_multiplier / times) for m in claim)
+    return tuple(_louder(m, times) for m in claim)
+
+
+def _louder(one: Mechanism, times: float) -> Mechanism:
+    if one.search is None:
+        return replace(one, noise_multiplier=one.noise_multiplier / times)
+    cases = tuple(_stronger(case, times) for case in one.search.cases)
+    stronger = replace(one.search, cases=cases)
+    return replace(one, noise_multiplier=stronger.least_noise, search=stronger)
 
 
 def _searched(claim: Claim, a: float, b: float) -> float:

@@ -10,10 +10,11 @@ from torch import Tensor
 from dpmac.audit.cases import Case, Row, Setting
 from dpmac.audit.steps import OUTRAGE, released_answer, small_network
 from dpmac.mac import FirstOrder, FixedPrediction
-from dpmac.methods import DPPCA, BaseRates, Calibration, ClosedForm, DPMean, NormHistogram, ResidualScale
+from dpmac.methods import DPPCA, BaseRates, Calibration, ClosedForm, DPMean, NormHistogram, ResidualScale, Score
 from dpmac.methods.calibration import REACH
 from dpmac.methods.pca import MOMENT
 from dpmac.methods.ridge import statistics
+from dpmac.methods.scores import Scores, counts, numbers
 from dpmac.nets import loss
 from dpmac.nets.feature_maps import Ball
 from dpmac.privacy import Ledger, Normalise, PrivateRows
@@ -127,6 +128,28 @@ def residuals() -> Setting:
     return Setting(released_answer(query), candidates, others)
 
 
+def scores() -> Setting:
+    """A histogram and two bounded sums, of outputs that are the rows themselves: every row has the largest length."""
+    cells = counts("cells", 0.6, 4, lambda u, y: 2 * (u[:, 0] > 0) + (y[:, 0] > 0))
+    sums = numbers("sums", 0.4, [lambda u, y: (u[:, 0] - y[:, 0]).abs(), lambda u, y: u[:, 0] * y[:, 0]])
+    query = Scores(1.0, (cells, sums)).query(lambda x: x)
+    others = [(_numbers(0.3 * k), _numbers(0.2)) for k in (1, 2, 3)]
+    candidates = [(_numbers(size), _numbers(target)) for size in (-OUTRAGE, OUTRAGE) for target in (-1.0, 1.0)]
+    return Setting(released_answer(query), candidates, others)
+
+
+def score(merit: str) -> Callable[[], Setting]:
+    """Of outputs that are the rows themselves, as good and as bad as they can be."""
+
+    def make() -> Setting:
+        query = Score(1.0, merit).query(lambda x: x)
+        targets = list(torch.eye(2))
+        candidates = [(OUTRAGE * (2 * target - 1), other) for target in targets for other in targets]
+        return Setting(released_answer(query), candidates, [(0.1 * k * torch.ones(2), targets[0]) for k in (1, 2, 3)])
+
+    return make
+
+
 def ranges() -> Setting:
     query = PrivateRanges(1.0).query("ab")
     others = [(_numbers(0.5 * k, -k),) for k in (1, 2, 3)]
@@ -148,6 +171,9 @@ def one_shot_cases() -> Iterator[Case]:
         ("base rates, two classes", base_rates(2)),
         ("base rates, several labels", base_rates(3, several=True)),
         ("residual scale", residuals),
+        ("scores", scores),
+        ("score, accuracy", score("accuracy")),
+        ("score, log-loss", score("log_loss")),
         ("private ranges", ranges),
     )
     for name, make in makers:

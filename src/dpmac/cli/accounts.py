@@ -40,7 +40,7 @@ def init(
 
       dpmac ledger init patients.ledger --total-epsilon 4 --delta 1e-6 --unit person --data-set "visits 2024"
 
-      dpmac ledger init patients.ledger --total-epsilon 4
+      dpmac ledger init hospital.ledger --total-epsilon 10
     """
     from dpmac.cli.places import LONGEST, check_ledger, check_text
     from dpmac.extensions.accounts import Account

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmac.cells import flat
 from dpmac.checks import ArgumentError
 
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ def as_written(schema: Schema, table: Mapping[str, Any], **options: Any) -> dict
 
 def _read(chosen: CellFormat, column: ColumnKind, cells: Any) -> list[Any]:
     """Cells that the format of the model's own file does not read once more: numbers are numbers."""
+    from dpmac.cells import flat
+
     found: list[Any] = chosen.read(column, flat(cells)).tolist()
     if column.target_range is None:
         return found

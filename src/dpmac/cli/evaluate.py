@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from dpmac.checks import ArgumentError, number
 
 PRIVATE = (
     "these scores are plain sums over rows. If the rows are private, they are outside the guarantee: show them to no "
@@ -30,9 +33,30 @@ def evaluate(
     threshold: Annotated[
         float, typer.Option(help="Of two classes: from which probability on the positive one is called.")
     ] = 0.5,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Private scores: what one release of them may cost. Needs --ledger.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger of these rows, of private scores.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="The split of the ledger's data set that FILE is (dpmac split).", metavar="NAME")
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="A column of categories: private scores of subgroups.", metavar="COLUMN")
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="The column that says whose a row is, as for train.", metavar="COLUMN")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Of private scores. Left out: the ledger's or the model's.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Score a model on rows that it was not trained on.
+
+    With [bold]--epsilon[/bold] and [bold]--ledger[/bold] the scores are private: one noisy release, in the ledger like
+    a training, and kept beside the model for its report. Every figure has an interval of 95 % that covers the noise and
+    the chance of these rows. Rows of another [bold]--split[/bold] than the model was trained on pay for the scores
+    alone (dpmac split). Without --epsilon scores are exact, and for your own eyes.
 
     Of two classes AUROC, average precision beside the base rate, sensitivity and specificity at
     [bold]--threshold[/bold] and at others to choose from, log-loss beside the base rate's, calibration, and accuracy
@@ -42,7 +66,8 @@ def evaluate(
     Of a classifier of pictures FILE is a folder with one folder of files for each class, or a table with
     paths and labels, as for [bold]train[/bold].
 
-    A score is a number about the rows. With [bold]--public[/bold] it is kept beside the model and goes into its report.
+    An exact score is a number about the rows. With [bold]--public[/bold] it is kept beside the model and goes into its
+    report.
 
     [bold]Examples[/bold]
 
@@ -50,13 +75,26 @@ def evaluate(
 
       dpmac evaluate runs/first test-patients.csv --public
 
+      dpmac evaluate runs/first new-patients.csv --epsilon 0.5 --ledger new.ledger --split test --by sex
+
       dpmac evaluate runs/pictures test-images --json
     """
-    from dpmac.checks import number
     from dpmac.cli.scores import keep
     from dpmac.report.thresholds import FIX
     from dpmac.saving import load
 
+    private = {"--ledger": ledger, "--split": split, "--by": by, "--groups": groups, "--delta": delta}
+    if epsilon is not None:
+        from dpmac.cli.private_scores import private_scores
+
+        no_others({"--public": public or None, "--images": images, "--target": target, "--resize": resize or None})
+        scored = private_scores(run, file, epsilon, ledger, split, by or [], groups, delta)
+        if as_json:
+            typer.echo(json.dumps(scored.to_dict(), allow_nan=False))
+        else:
+            typer.echo(f"{scored}\nkept in {run / 'evaluation.json'}")
+        return
+    no_others(private, "it is of private scores: give --epsilon, too")
     number("--threshold", threshold, FIX, low=0.0, high=1.0)
     options: dict[str, Any] = {"public": public, "threshold": threshold}
     found = _evaluation(load(run), run, file, images, target, options, resize=resize)
@@ -68,6 +106,13 @@ def evaluate(
         typer.echo(json.dumps(found, allow_nan=False))
         return
     _show(run, found, public)
+
+
+def no_others(options: Mapping[str, Any], fix: str = "private scores (--epsilon) do not take it: leave it out") -> None:
+    """Raise if an option was given that the others leave no use for."""
+    for name, value in options.items():
+        if value is not None:
+            raise ArgumentError(name, value, fix)
 
 
 def _evaluation(

@@ -27,9 +27,9 @@ _KINDS: dict[str, Any] = {
     **dict.fromkeys(("file", "ledger", "name", "purpose", "data_set"), str),
     **dict.fromkeys(("delta", "total_epsilon", "epochs", "batch_size"), int | float | None),
     **dict.fromkeys(("seed", "threads", "written", "memory"), int | None),
-    **dict.fromkeys(("public_test", "groups", "scratch", "searched", "ranges_from"), str | None),
+    **dict.fromkeys(("public_test", "groups", "scratch", "searched", "ranges_from", "split"), str | None),
     **dict.fromkeys(("rows", "before", "max_rows"), int),
-    **{"schema": dict, "epsilon": int | float, "hidden": list | None, "pictures": dict | None},
+    **{"schema": dict, "epsilon": int | float, "hidden": list | None, "pictures": dict | None, "additive": dict | None},
 }
 
 
@@ -43,7 +43,9 @@ class Job:
     kept: those are functions of private rows, and whoever knows all rows but one could try them out. ``memory`` is in
     MiB and ``scratch`` a folder or "none", of a table in files (:class:`dpmac.tables.Files`); None is the default.
     ``pictures`` says what becomes of a folder of pictures, which has no schema (:mod:`dpmac.cli.pictures`).
-    ``searched`` and ``ranges_from`` are the caller's answers (:class:`dpmac.disclosure.Declared`).
+    ``additive`` has the pairs and directions of a sum of terms, None of any other model. ``searched`` and
+    ``ranges_from`` are the caller's answers (:class:`dpmac.disclosure.Declared`). ``split`` is the split of the
+    ledger's data set that the rows are.
     """
 
     file: str
@@ -71,6 +73,8 @@ class Job:
     pictures: dict[str, Any] | None = None
     searched: str | None = None
     ranges_from: str | None = None
+    additive: dict[str, Any] | None = None
+    split: str | None = None
 
     @staticmethod
     def written_at(file: str | Path) -> int | None:
@@ -152,8 +156,18 @@ class Job:
         try:
             raw = read_json(path)
             # 0.2 knew rows alone, all of them in memory, and no date
-            later = dict.fromkeys(("groups", "written", "memory", "scratch", "pictures", "searched", "ranges_from"))
-            raw = {**later, "max_rows": 4, **raw}
+            later = (
+                "groups",
+                "written",
+                "memory",
+                "scratch",
+                "pictures",
+                "searched",
+                "ranges_from",
+                "additive",
+                "split",
+            )
+            raw = {**dict.fromkeys(later), "max_rows": 4, **raw}
             if raw.pop("format") != FORMAT or set(raw) != {field.name for field in fields(cls)}:
                 raise ValueError("its keys are not those of this version")
             for name, value in raw.items():
@@ -183,6 +197,7 @@ class Job:
             from dpmac.cli.pictures import estimator_of
 
             return estimator_of(self, ledger, checkpoint, world)
+        from dpmac.cli.additive_options import arguments
         from dpmac.estimators import DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Machine
 
         schema = self.read_schema()
@@ -199,6 +214,7 @@ class Job:
             total_epsilon=self.total_epsilon,
             random_state=self.seed,
             machine=Machine(threads=self.threads, progress=False, checkpoint=checkpoint, world=world),
+            **arguments(self.additive),
         )
 
 

@@ -214,9 +214,9 @@ def _show(path: Path, book: Ledger, groups: list[Group], total: float, delta: fl
     for name in ("releases", "noise", "rate"):
         table.add_column(name, justify="right")
     for group in groups:
-        what = group.label + (" (seeded)" if group.seeded else "")
+        what = group.what + (" (seeded)" if group.seeded else "")
         words = (group.date, group.model, group.purpose, what)
-        numbers = (f"{group.count:,}", f"{group.noise_multiplier:.4g}", f"{group.sample_rate:.4g}")
+        numbers = (f"{group.count:,}", group.noise, f"{group.sample_rate:.4g}")
         table.add_row(*map(Text, (*words, *numbers)))
     Console().print(table)
 

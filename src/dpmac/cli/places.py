@@ -179,8 +179,6 @@ def _check_new(folder: Path) -> None:
 
 def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]) -> None:
     """Nothing is written over what is read, nor into a folder of rows; and public rows are not the private ones."""
-    from dpmac.extensions.rollback_guard import guard_file_of
-
     rows = inputs.get("file")
     for option, path in outputs.items():
         if path is None:
@@ -189,7 +187,7 @@ def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]
             fix = f"it lies in {rows}, the folder of the rows, which must stay as it is: give a path outside"
             raise ArgumentError(option, str(path), fix)
         if option == "--ledger":
-            written = [path, guard_file_of(path)]
+            written = _of_ledger(path)
         else:
             written = [path]
         for other, read in inputs.items():
@@ -203,12 +201,18 @@ def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]
 
 
 def _check_apart(out: Path, ledger: Path) -> None:
-    """What is made must not take the place of the ledger, nor of the file beside it that guards against old copies."""
-    from dpmac.extensions.rollback_guard import guard_file_of
-
-    for taken in (ledger, guard_file_of(ledger)):
+    """What is made must not take the place of the ledger, nor of the files beside it."""
+    for taken in _of_ledger(ledger):
         if _same(out, taken) or os.path.realpath(out) == os.path.realpath(taken):
             raise ArgumentError("--out", str(out), f"{taken} is the ledger's: give another path")
+
+
+def _of_ledger(ledger: Path) -> list[Path]:
+    """The ledger, the file that guards against old copies, and the one that says who writes."""
+    from dpmac.extensions.rollback_guard import guard_file_of
+    from dpmac.extensions.writers import writer_file_of
+
+    return [ledger, guard_file_of(ledger), writer_file_of(ledger)]
 
 
 def _check_scratch(scratch: Path) -> None:

@@ -39,6 +39,9 @@ def predict(
         float | None,
         typer.Option(help="Of two classes: say the positive one from this probability on. Left out: the likelier one."),
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Of an additive model: what each term adds, a column for each.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
     """Write what a model says of each row, in the order of the file, as CSV.
@@ -59,9 +62,15 @@ def predict(
     If the positive class is rare, it is hardly ever the likelier one, and hardly anybody is called. Then choose a
     [bold]--threshold[/bold] (dpmac evaluate shows what some of them do); the probabilities stay as they are.
 
+    An additive model tells why: with [bold]--explain[/bold] a column for the intercept and one for every term follow;
+    their sum is the logit of the second class (of several classes a sum for each, of a number the prediction before it
+    is clipped).
+
     [bold]Examples[/bold]
 
       dpmac predict runs/first new-patients.csv --out predictions.csv
+
+      dpmac predict runs/readable new-patients.csv --explain --out explained.csv
 
       dpmac predict runs/first new-patients.csv --threshold 0.1 --out called.csv
 
@@ -80,8 +89,12 @@ def predict(
     estimator = load(run)
     cells = {"na": na, "decimal": decimal, "thousands": thousands, "censored": censored}
     check_threshold(estimator, threshold)
+    if explain and not hasattr(estimator, "edits_"):
+        fix = "this model is no sum of terms, which could be told apart: train one with dpmac train --additive"
+        raise ArgumentError("--explain", True, fix)
     with strictly(strict):
-        found = _columns(estimator, run, file, id_ or [], cells, images=images, resize=resize, threshold=threshold)
+        more: dict[str, Any] = {"images": images, "resize": resize, "threshold": threshold, "explain": explain}
+        found = _columns(estimator, run, file, id_ or [], cells, **more)
     text = csv_text(for_spreadsheets(found))
     if out is None:
         sys.stdout.write(text)
@@ -102,6 +115,7 @@ def _columns(
     images: str | None,
     resize: bool,
     threshold: float | None,
+    explain: bool,
 ) -> dict[str, Any]:
     """All columns that are to be written. ``cells`` says how those of a table are written."""
     from dpmac.cli.pictures import predicted, takes_pictures
@@ -119,7 +133,10 @@ def _columns(
     table = read_table(file)  # as it is, so that what is copied is
     need_columns(file, table, [*schema.features, *ids])
     with at_lines(file):
-        found = predictions(estimator, typed(as_written(schema, table, **cells), schema), schema, threshold)
+        rows = typed(as_written(schema, table, **cells), schema)
+        found = predictions(estimator, rows, schema, threshold)
+        if explain:
+            found |= explained(estimator, rows)
     return {**_ids(file, table, ids, found), **found}
 
 
@@ -155,6 +172,20 @@ def predictions(estimator: Any, table: Any, schema: Schema, threshold: float | N
     codes = estimator.transform(table)
     columns = {f"code_{place + 1}": codes[:, place] for place in range(codes.shape[1])}
     return columns | {"reconstruction_error": estimator.reconstruction_error(table)}
+
+
+def explained(estimator: Any, table: Any) -> dict[str, Any]:
+    """What each term adds, a column for each; of several outputs one for each of them."""
+    found, outputs = dict[str, Any](), estimator.terms().outputs
+    for name, values in estimator.explain(table).items():
+        named = f"term_{name}"
+        if name == "intercept":
+            named = name
+        if values.ndim == 1:
+            found[named] = values
+        else:
+            found |= {f"{named}_{output}": values[:, place] for place, output in enumerate(outputs)}
+    return found
 
 
 def _of_classes(classes: Any, p: Any, positive: int, threshold: float | None) -> dict[str, Any]:

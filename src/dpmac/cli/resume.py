@@ -48,9 +48,9 @@ def resume(
     from dpmac.cli.accounts import held
     from dpmac.cli.jobs import JOB, scratch_folder
     from dpmac.cli.places import check_again
+    from dpmac.cli.public_rows import public_rows
     from dpmac.cli.several import check_same, leads_here, said_once, several
     from dpmac.cli.telling import tell
-    from dpmac.cli.train import public_rows
     from dpmac.cli.training import follow, tidy, train
     from dpmac.saving import open_folder
     from dpmac.training.exclusive import exclusive_access

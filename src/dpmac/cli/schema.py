@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmac.checks import ArgumentError
-from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, stated_form
+from dpmac.checks import ArgumentError, how_many
+from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, stated, stated_form
 from dpmac.cli.ending import add
 from dpmac.cli.schema_check import check
 
@@ -29,10 +29,19 @@ schema_app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 BEGIN = "Fill in every null with what is publicly known, then run: dpmac schema check THIS-FILE"
+MANY = 100
 END = [
+    "positive: of a target of two values the one that a probability is of; if it stays null, the second.",
+    "cells: how the file writes cells: na, texts that are missing; decimal and thousands, signs; censored, what <0.5 "
+    "counts as: 'limit', 'half' or 'missing'.",
     "missing: whether a cell may be empty. Take out columns that a model should not see: names, identifiers.",
     "Never copy ranges or values from the rows: that would leak. 'dpmac schema estimate' pays for ranges.",
 ]
+IDS = "If one of them says whose a row is, give it to dpmac train --groups"
+CROWDED = (
+    "Values may be the name of a file, one a line, from a code book; or cut them (kind prefix), put them into buckets "
+    "(kind hash), or take the column out: what is seldom is hardly heard"
+)
 LOOKED = (
     "the kinds, and the formats of dates, were guessed by looking at the rows, which no guarantee covers: check each, "
     "or use --kinds-from-header-only. No range and no value was copied."
@@ -45,12 +54,17 @@ def init(
     header_only: Annotated[
         bool, typer.Option("--kinds-from-header-only", help="Do not look at the rows: leave every kind open.")
     ] = False,
+    na: Na = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    censored: Censored = None,
 ) -> None:
     """Print a template: the columns of a file, with a guess at their kinds; all else is for you to write.
 
     Ranges and values are null, and stay so until you write in what is publicly known: they are never copied from the
-    rows. The guess of a kind (number, category, or date with its format) looks at them; with
-    [bold]--kinds-from-header-only[/bold] nothing but the first line is used.
+    rows. The guess of a kind (number, category, date with its format, text, or prefix of a postal code) looks at them,
+    and so does that of the signs in numbers ("cells"), unless options state them. Columns that are ids are left out.
+    With [bold]--kinds-from-header-only[/bold] nothing but the first line is used.
 
     [bold]Examples[/bold]
 
@@ -61,17 +75,36 @@ def init(
     from dpmac.tables.files import need_columns, open_column
     from dpmac.tables.kinds import KINDS
     from dpmac.tables.stored import open_table
+    from dpmac.tables.templates import Guessed, guessed_columns
 
+    options = stated(na=na, decimal=decimal, thousands=thousands, censored=censored)
+    form = stated_form({}, **options)
     table = open_table(file)
     if target is not None:
         need_columns(file, table, [target])
-    columns = {name: open_column(None) if header_only else _guessed(table, name) for name in table if name}
+    if header_only:
+        found = Guessed({name: open_column(None) for name in table if name}, form.to_dict())
+    elif options:
+        found = guessed_columns(table, target, form)
+    else:
+        found = guessed_columns(table, target)
     notes = [BEGIN, *(kind.help for kind in KINDS.values()), *END]
-    raw = {"_help": notes, "name": file.name.split(".")[0], "about": "", "target": target, "columns": columns}
-    typer.echo(json.dumps(raw, indent=1, ensure_ascii=False))
-    typer.echo(f"dpmac: {len(columns)} columns. Fill in every null with what is publicly known.", err=True)
+    raw: dict[str, Any] = {"_help": notes, "name": file.name.split(".")[0], "about": "", "target": target}
+    if target is not None:
+        raw["positive"] = None
+    if found.cells:
+        raw["cells"] = found.cells
+    typer.echo(json.dumps({**raw, "columns": found.columns}, indent=1, ensure_ascii=False))
+    count = how_many(len(found.columns), "column")
+    said = [f"{count}. Fill in every null with what is publicly known."]
+    if found.ids:
+        said.append(f"left out, as ids: {', '.join(found.ids)}. {IDS}")
+    if found.crowded:
+        said.append(f"more than {MANY} different values: {', '.join(found.crowded)}. {CROWDED}")
     if not header_only:
-        typer.echo(f"dpmac: {LOOKED}", err=True)
+        said.append(LOOKED)
+    for line in said:
+        typer.echo(f"dpmac: {line}", err=True)
 
 
 def estimate(
@@ -150,13 +183,6 @@ def estimate(
     if out is None:
         sys.stdout.write(text)
     typer.echo(f"dpmac: {about}; recorded in {ledger}", err=True)
-
-
-def _guessed(table: Any, name: str) -> dict[str, Any]:
-    from dpmac.tables import Files
-    from dpmac.tables.files import guessed_template
-
-    return guessed_template(table.different(name) if isinstance(table, Files) else table[name])
 
 
 def _open_ranges(path: Path, raw: Any) -> dict[str, ColumnKind]:

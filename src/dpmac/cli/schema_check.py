@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmac.cli.agreement import STRICT, strictly
+from dpmac.checks import how_many
+from dpmac.cli.agreement import STRICT, noticing, strictly
 from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, with_cells
 from dpmac.cli.ending import NOTHING_SPENT, Failed
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from dpmac.tables import ColumnKind, Schema
 
 SHOWN = 20  # columns that are listed by name
-ENOUGH = 20  # rows; fewer may well differ all
+EPSILON = 2.0  # at which a schema's categories are looked at
 
 
 def check(
@@ -54,16 +55,18 @@ def check(
     left = unfinished(Schema.read(schema))
     if left:
         lines = "".join(f"\n  {name}: write {what}" for name, what in left.items())
-        raise Failed(f"{schema}: {len(left)} columns are not filled in yet:{lines}", code=NOTHING_SPENT)
+        raise Failed(f"{schema}: not filled in yet, {how_many(len(left), 'column')}:{lines}", code=NOTHING_SPENT)
     found = aim_of(schema, target, autoencoder, groups)
     found = with_cells(found, na=na, decimal=decimal, thousands=thousands, censored=censored)
     fits, more = "", list[str]()
     if file is not None:
-        with strictly(strict):
+        with noticing() as disagreements, strictly(strict):
             more = looked_over(found, file, groups)
         fits = f", and {file} fits it"
+        if disagreements:
+            fits = f", and {file} can be read with it, though they disagree (see above)"
     kind = {"classification": "a classifier", "regression": "a regressor", None: "an autoencoder"}[found.task]
-    typer.echo(f"{schema} is whole{fits}: {len(found.features)} columns; dpmac train will make {kind}")
+    typer.echo(f"{schema} is whole{fits}: {how_many(len(found.features), 'column')}; dpmac train will make {kind}")
     for line in more:
         typer.echo(line)
 
@@ -72,6 +75,8 @@ def looked_over(schema: Schema, file: Path, groups: str | None) -> list[str]:
     """All that a training would ask of the rows, asked; what else there is to say of them. Errors end the command."""
     from dpmac.cli.jobs import Job
     from dpmac.privacy import Ledger
+    from dpmac.privacy.statement import noun
+    from dpmac.tables.crowding import crowding
     from dpmac.tables.files import need_columns
     from dpmac.tables.lines import at_lines
 
@@ -81,10 +86,13 @@ def looked_over(schema: Schema, file: Path, groups: str | None) -> list[str]:
     wrong = _unreadable(schema, table, file)
     if wrong:
         lines = "\n".join(f"  {one}" for one in wrong)
-        raise Failed(f"{file}: {len(wrong)} columns cannot be read:\n{lines}", code=NOTHING_SPENT)
+        raise Failed(f"{file}: {how_many(len(wrong), 'column')} cannot be read:\n{lines}", code=NOTHING_SPENT)
     with at_lines(file):
-        job.estimator(Ledger(), None)._look_over(table, groups=groups)
-    return [*_left_out(schema, table, groups), *_ids(schema, table)]
+        given = job.estimator(Ledger(), None)._look_over(table, groups=groups)
+    if isinstance(given, tuple):
+        given = given[0]
+    many = crowding(schema, given.n, EPSILON, noun(given.unit))
+    return [*_left_out(schema, table, groups), *_ids(schema, table), *filter(None, [many])]
 
 
 def _left_out(schema: Schema, table: Any, groups: str | None) -> list[str]:
@@ -94,7 +102,8 @@ def _left_out(schema: Schema, table: Any, groups: str | None) -> list[str]:
     listed = ", ".join(names[:SHOWN])
     if len(names) > SHOWN:
         listed += f" and {len(names) - SHOWN} more"
-    return [f"left out: {len(names)} columns of the file are not in the schema, and no model sees them: {listed}"]
+    count = how_many(len(names), "column")
+    return [f"left out: {count} of the file, not in the schema and seen by no model: {listed}"]
 
 
 def _ids(schema: Schema, table: Any) -> list[str]:
@@ -112,27 +121,12 @@ def _ids(schema: Schema, table: Any) -> list[str]:
 
 def _is_id(column: ColumnKind, table: Any, name: str) -> bool:
     from dpmac.tables.naming import names_ids
+    from dpmac.tables.templates import all_differ
 
     sure = names_ids(name)
     if sure is False:  # "subject" may be a category as well
         sure = len(column.classes or range(SHOWN + 1)) > SHOWN
-    return sure or _all_differ(column, table, name)
-
-
-def _all_differ(column: ColumnKind, table: Any, name: str) -> bool:
-    """Whether no two rows share a value, of a column whose values are names and not numbers."""
-    from dpmac.tables import Files
-    from dpmac.tables.ids import differing
-
-    if column.ordered or column.dense:
-        return False
-    if isinstance(table, Files):
-        rows = table.n
-        different = differing(table.batches([name]), name, 1)
-    else:
-        rows = len(table[name])
-        different = len(set(map(str, table[name])))
-    return rows >= ENOUGH and different == rows
+    return sure or (not column.ordered and not column.dense and all_differ(table, name))
 
 
 def _unreadable(schema: Schema, table: Any, file: Path) -> list[str]:

@@ -68,7 +68,27 @@ def evaluation_of(
         found["scores"] = _regressed(estimator, schema, table)
     else:
         found["scores"] = {"reconstruction_error": float(np.mean(estimator.reconstruction_error(table)))}
+    if public:
+        found["reference"] = usual_codes(schema, table)
     return found | {"scores": {name: score for name, score in found["scores"].items() if math.isfinite(score)}}
+
+
+def usual_codes(schema: Schema, table: Any) -> dict[str, float]:
+    """A usual one of public rows, around which a report asks what columns do: medians, and the commonest values."""
+    found = {}
+    for name, column in schema.features.items():
+        if column.code_width != 1:
+            continue
+        codes = column.coded(name, schema.cells.read(column, cells(table, [name])[name]))
+        codes = codes[np.isfinite(codes)]
+        if not len(codes):
+            continue
+        if column.ordered:
+            found[name] = float(np.median(codes))
+        else:
+            values, counts = np.unique(codes, return_counts=True)
+            found[name] = float(values[counts.argmax()])
+    return found
 
 
 def evaluation_of_pictures(

@@ -27,7 +27,7 @@ class RunOrInit(typer.core.TyperGroup):
 statement_app = typer.Typer(
     cls=RunOrInit,
     help=flowing(
-        """What a model guarantees, in full; an entry for a registry; and the questions that only people can answer.
+        """What a model guarantees, in full; and the questions that only people can answer.
 
         [bold]dpmac statement RUN[/bold] is short for [bold]dpmac statement show RUN[/bold].
 
@@ -46,23 +46,40 @@ statement_app = typer.Typer(
 def show(
     run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="Print an entry for the registry of deployments instead, as YAML.")
+    ] = False,
 ) -> None:
     """Say what a model guarantees: epsilon at every delta, the neighbour relation, and how it was done.
 
     It is composed anew from the ledger in the folder. All of it is public.
+
+    With [bold]--registry[/bold] it prints what the registry of deployments of differential privacy asks for
+    (opendp/deployments-registry-data), and is held against the registry's rules first. What only people know it takes
+    from RUN/answers.toml: see [bold]dpmac statement init[/bold].
 
     [bold]Examples[/bold]
 
       dpmac statement show runs/first
 
       dpmac statement show runs/first --json
+
+      dpmac statement runs/first --registry > readmissions_2026.yaml
     """
+    from dpmac.disclosure.answers import read_answers
+    from dpmac.disclosure.registry import as_yaml, registry_entry
     from dpmac.report.curve import privacy_curve
     from dpmac.report.run_contents import contents_of
     from dpmac.saving import open_folder
 
     found = contents_of(open_folder(run))
     curve = privacy_curve(found.ledger.mechanisms(), found.delta)
+    if registry:
+        if as_json:
+            raise ArgumentError("--registry", True, "it prints YAML: leave --json out")
+        entry = registry_entry(read_answers(run), found.statement, found.details, curve)
+        typer.echo(as_yaml(entry), nl=False)
+        return
     if as_json:
         typer.echo(json.dumps(_plain(found, curve), allow_nan=False))
         return
@@ -81,7 +98,8 @@ def init(
 ) -> None:
     """Write RUN/answers.toml, questions that only people can answer: purpose, responsible, retention, licence.
 
-    Open it, fill in what is known and leave the rest empty. Report, registry entry and signature read it.
+    Open it, fill in what is known and leave the rest empty. Statement and report print what it says of hyper-parameters
+    and ranges, a registry entry ([bold]--registry[/bold]) is made of the rest, and a signature covers it.
 
     [bold]Example[/bold]
 
@@ -102,7 +120,7 @@ def init(
     known |= found.declared().to_dict()
     with whole_file(path) as handle:
         handle.write(template(known))
-    typer.echo(f"{path}: open it and answer, then  dpmac statement {run} --registry")
+    typer.echo(f"{path}: open it and answer, then  dpmac statement {run}")
 
 
 def _plain(found: Any, curve: list[tuple[float, float]]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpmac.checks import ArgumentError
+from dpmac.cli.additive_options import Additive, Monotone, Pair, additive_wanted
 from dpmac.cli.agreement import STRICT, strictly
 from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, with_cells
 
@@ -50,6 +51,9 @@ def train(
     new_ledger: Annotated[
         bool, typer.Option("--new-ledger", help="Begin a ledger though one of nearly the same name is there.")
     ] = False,
+    split: Annotated[
+        str | None, typer.Option(help="The split of the ledger's data set that FILE is (dpmac split).", metavar="NAME")
+    ] = None,
     data_set: Annotated[str, typer.Option(help="What you call the rows, for the ledger.", metavar="NAME")] = "",
     purpose: Annotated[str, typer.Option(help="What the model is for, for the ledger.", metavar="TEXT")] = "",
     name: Annotated[str, typer.Option(help="The model's name in the ledger. Left out: the folder's.")] = "",
@@ -73,6 +77,9 @@ def train(
     hidden: Annotated[
         str | None, typer.Option(help="Units of the hidden layers, 64,32; or none. Left out: the default.")
     ] = None,
+    additive: Additive = False,
+    pair: Pair = None,
+    monotone: Monotone = None,
     images: Annotated[
         str | None, typer.Option(help="The column of a table that has the paths of pictures.", metavar="COLUMN")
     ] = None,
@@ -128,6 +135,9 @@ def train(
     and [bold]--target[/bold] the column of labels. All have one size, or [bold]--size[/bold] brings them to one. The number of pictures, their size and the
     names of the classes are public. What the model knows of pictures beforehand comes from drawings that show nobody.
 
+    A model to be read: with [bold]--additive[/bold] it is a sum of one function a column, and [bold]--pair[/bold] adds one of two columns. The
+    report draws these terms as they are, [bold]dpmac edit[/bold] changes them, and [bold]dpmac export --json[/bold] hands them on.
+
     Started by [bold]torchrun --nproc-per-node 4 -m dpmac train ...[/bold], four processes share the rows and the work.
 
     [bold]Examples[/bold]
@@ -139,6 +149,8 @@ def train(
       dpmac train patients.csv --schema patients.schema.json --target death --groups patient --epsilon 2 --out runs/persons
 
       dpmac train patients.csv --schema patients.schema.json --autoencoder --epsilon 1 --out runs/codes --json
+
+      dpmac train patients.csv --schema patients.schema.json --target death --epsilon 2 --out runs/readable --additive --monotone age=+1
 
       dpmac train images --epsilon 2 --delta 1e-5 --out runs/pictures --ledger images.ledger
 
@@ -181,6 +193,7 @@ def train(
                 epochs=epochs,
                 batch_size=batch_size,
                 hidden=layers,
+                additive=additive_wanted(chosen, additive, pair, monotone),
                 seed=seed,
                 threads=threads,
                 name=name or out.name,
@@ -193,6 +206,7 @@ def train(
                 scratch=absolute(scratch_folder(scratch)) or scratch,
                 searched=searched,
                 ranges_from=ranges_from,
+                split=split,
             )
             job = replace(job, written=job.written_now())  # before it is read: a change meanwhile is then noticed, too
             table = job.opened(quiet=quiet or as_json or not world.leads)
@@ -209,7 +223,9 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
     """Make the run folder and train."""
     from dpmac.cli.accounts import held
     from dpmac.cli.jobs import OWN_LEDGER
+    from dpmac.cli.public_rows import public_rows
     from dpmac.cli.several import said_once
+    from dpmac.cli.split import check_split
     from dpmac.cli.training import follow
 
     shared = bool(job.ledger)
@@ -217,6 +233,8 @@ def begin(job: Job, folder: Path, table: Any, *, quiet: bool, as_json: bool, wor
         _check_numbers(job)
         check_kept(job)
         public = public_rows(job, table)
+        if job.split is not None and world.leads:
+            check_split(job.split, job.ledger, table)
         if not shared:
             job = replace(job, ledger=str(folder.absolute() / OWN_LEDGER))
     if not world.leads:
@@ -248,26 +266,6 @@ def _begin(
             discard(folder)  # it had not begun
         raise
     tell(job, done, time.monotonic() - started, as_json=as_json)
-
-
-def public_rows(job: Job, private: Any = None) -> Any:
-    """The rows of ``--public-test``, every cell and label of them looked over; None without any. Pictures must be like
-    the ``private`` ones."""
-    if job.pictures is not None:
-        from dpmac.cli.pictures import public_pictures
-
-        return public_pictures(job, private, quiet=True)
-    from dpmac.cli.scores import check_scored
-    from dpmac.tables.files import read_table
-    from dpmac.tables.lines import at_lines
-
-    if job.public_test is None:
-        return None
-    schema = job.read_schema()
-    table = read_table(job.public_test, schema)
-    with at_lines(job.public_test):
-        check_scored(schema, table, job.public_test)
-    return table
 
 
 def check_kept(job: Job) -> None:

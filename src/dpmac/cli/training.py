@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dpmac.cli.ending import NOTHING_SPENT, Failed, told
 from dpmac.cli.jobs import CHECKPOINT, JOB, OWN_LEDGER, Job
 from dpmac.cli.several import rows_of
+from dpmac.cli.split import of_split, seen_by
 from dpmac.cli.watching import Watch, shown, work_shown
 
 if TYPE_CHECKING:
@@ -60,12 +61,13 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
     from dpmac.training.checkpoint import Checkpoints
 
     path = Path(job.ledger)
-    ledger = Ledger.at(path, job.data_set, new=True)  # its name was asked about
+    whole = Ledger.at(path, job.data_set, new=True)  # its name was asked about
+    ledger = of_split(whole, job.split, table)
     checkpoints = Checkpoints(folder / CHECKPOINT, keep=True)  # until the model is safe
     fresh = not checkpoints.path.exists()
     estimator = job.estimator(ledger, checkpoints, world)
-    others = _of_others(ledger, job, checkpoints)
-    watch = Watch(ledger, job.before, steps_of(job), delta_of(job), _run_of(checkpoints))
+    others = _of_others(whole, job, checkpoints)
+    watch = Watch(ledger, seen_by(whole, job.split, job.before), steps_of(job), delta_of(job), _run_of(checkpoints))
     try:
         with _interrupts_between_steps(watch.may_stop), ledger.noting(purpose=job.purpose, model=job.name):
             with shown(None if quiet else watch), work_shown(show=not quiet), _lines(job, world):
@@ -75,7 +77,7 @@ def _train(job: Job, folder: Path, table: Any, public: Any, *, quiet: bool, worl
             if where == folder:
                 tidy(folder)
     except BaseException as error:
-        spent = _tell(error, ledger, job, folder, fresh, others)
+        spent = _tell(error, whole, job, folder, fresh, others)
         known = told(error)
         if spent and known is not None and known[0] == NOTHING_SPENT:
             raise Failed(known[1]) from error

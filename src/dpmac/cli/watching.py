@@ -47,7 +47,8 @@ class Watch:
 
     def price(self) -> None:
         """Compute once what will have been spent at a few steps from here to the last; takes about a second."""
-        from dpmac.privacy.accounting import epsilon_of, merged
+        from dpmac.kernels.moments import merged
+        from dpmac.privacy.accounting import epsilon_of
 
         done, entries = self.done(), self.ledger.entries
         if self._curve or not 0 < done < self.total:

@@ -25,7 +25,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True)
 class Question:
-    """One line of the file. ``needed`` by a registry entry; ``choices`` are all that may be answered."""
+    """One line of the file. ``needed`` where models are registered; ``choices`` are all that may be answered."""
 
     key: str
     asks: str
@@ -58,7 +58,7 @@ QUESTIONS = (
 _BY_KEY = {one.key: one for one in QUESTIONS}
 _HEAD = """\
 # What only people know of this model. Put each answer between the quotes; an empty one is not answered.
-# Answers marked with * are needed for a registry entry: dpmac statement RUN --registry
+# Answers marked with * are needed for a registry entry: dpmac statement RUN --registry. dpmac sign needs the first one.
 """
 
 
@@ -81,7 +81,7 @@ class Answers:
         return Declared(self.given.get("searched"), self.given.get("ranges_from"))
 
     def missing(self) -> list[str]:
-        """The keys that a registry entry needs, and nobody has answered."""
+        """The keys that are needed where models are registered, and nobody has answered."""
         return [one.key for one in QUESTIONS if one.needed and one.key not in self.given]
 
 
@@ -105,6 +105,8 @@ def read_answers(folder: Path) -> Answers:
         raise ValueError(f"{path} is a link: a model's folder holds its own files; copy what it points to")
     if not path.exists():
         return Answers({})
+    if not path.is_file():  # reading a pipe would block
+        raise ValueError(f"{path} is not a file: begin again with  dpmac statement init")
     try:
         raw = tomllib.loads(read_bytes(path, JSON_BYTES).decode("utf-8"))
     except (ValueError, RecursionError) as error:

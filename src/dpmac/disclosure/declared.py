@@ -15,6 +15,10 @@ from dpmac.privacy import Ledger
 from dpmac.privacy.statement import noun
 from dpmac.tables import Schema
 
+SEARCHED_PRIVATELY = (
+    "other searches of hyper-parameters: the private search that chose this model is an entry of this ledger, and the "
+    "figure covers it;"
+)
 NOBODY_SAID = "whether hyper-parameters were searched was asked, and nobody has answered;"
 SEARCHED: Mapping[str, str] = {
     "no": "hyper-parameters were not searched, on the caller's word: they are the defaults, or were set beforehand;",
@@ -78,6 +82,8 @@ def declared_notes(declared: Declared, schema: Schema | None, ledger: Ledger, fe
 def _on_search(declared: Declared, ledger: Ledger) -> str:
     if declared.searched is None:
         return NOBODY_SAID
+    if declared.searched == "ledger" and any(entry.search is not None for entry in ledger.entries):
+        return SEARCHED_PRIVATELY
     last = ledger.entries[-1].run if len(ledger) else ""
     others = sum(entry.run != last for entry in ledger.entries)
     held = f"it holds {others:,} releases of other runs"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from dpmac.kernels.moments import merged
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Ledger, Mechanism, Plan
-from dpmac.privacy.accounting import epsilon_of, merged
+from dpmac.privacy.accounting import epsilon_of
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.statement import not_less, noun, round_up
 
@@ -17,7 +18,8 @@ from dpmac.privacy.statement import not_less, noun, round_up
 @dataclass(frozen=True)
 class Spent:
     """Figures at one delta. ``own`` is what this model's releases cost alone; None if the ledger does not tell them
-    apart. ``budget`` is what was asked for, ``total`` what the ledger may hold in all (None: nobody set one)."""
+    apart. ``budget`` is what was asked for, ``total`` what the ledger may hold in all (None: nobody set one),
+    ``total_delta`` the delta of an account that was opened with it."""
 
     delta: float
     unit: str
@@ -28,6 +30,7 @@ class Spent:
     releases: int
     total: float | None
     data_set: str
+    total_delta: float | None = None
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Lines of a table: what, epsilon, releases."""
@@ -36,11 +39,15 @@ class Spent:
             found.append(("this model alone", _upwards(self.own), f"{self.own_releases:,}"))
         held = f"all that the ledger held when this model was saved, for one {noun(self.unit)}"
         found.append((held, _upwards(self.whole), f"{self.releases:,}"))
-        allowed = "none was set"
-        if self.total is not None:
-            allowed = _shown(self.total)
-        found.append(("total that was allowed", allowed, ""))
-        return found
+        if self.total is None:
+            return [*found, ("total that was allowed", "none was set", "")]
+        return [*found, (f"total that was allowed{self._at()}", _shown(self.total), "")]
+
+    def _at(self) -> str:
+        """At which delta the total holds, where that is another than that of the figures."""
+        if self.total_delta is None or self.total_delta == self.delta:
+            return ""
+        return f", at delta = {not_less(self.total_delta)}"
 
     def sentence(self) -> str:
         """The same in one sentence."""
@@ -54,7 +61,7 @@ class Spent:
         if self.total is None:
             parts.append("no total was set")
         else:
-            parts.append(f"{_shown(self.total)} were allowed in all")
+            parts.append(f"a total of {_shown(self.total)} was allowed{self._at()}")
         return f"At delta = {not_less(self.delta)}, for one {noun(self.unit)}: {', '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,9 +77,10 @@ def spent_by(estimator: Any, ledger: Ledger, delta: float, plan: Plan | None) ->
         cost = epsilon_of(_mechanisms(own), delta)
     if cost is not None and cost > estimator.epsilon * (1 + 1e-9):  # of more than one fit
         own = cost = None
-    total = getattr(ledger, "total_epsilon", None)  # of an account that was opened with one
-    if total is None:
-        total = estimator.total_epsilon
+    total, at = estimator.total_epsilon, None
+    account = ledger.account
+    if account is not None and (total is None or total >= account.total_epsilon):
+        total, at = account.total_epsilon, account.delta
     return Spent(
         delta=delta,
         unit=ledger.unit,
@@ -83,6 +91,7 @@ def spent_by(estimator: Any, ledger: Ledger, delta: float, plan: Plan | None) ->
         releases=len(ledger),
         total=total,
         data_set=ledger.data_set,
+        total_delta=at,
     )
 
 
@@ -95,6 +104,8 @@ def own_entries(ledger: Ledger, plan: Plan | None) -> tuple[Entry, ...] | None:
     entries = ledger.entries
     if plan is not None:
         mine = entries[sum(m.count for m in plan.before) :]
+        if mine and mine[0].search is not None:  # that made the model is one entry
+            return mine[:1]
         ours = (entry for entry in mine[plan.steps :] if mine and entry.run == mine[0].run)
         return (*mine[: plan.steps], *takewhile(lambda entry: entry.label != STEP, ours))
     if not entries:

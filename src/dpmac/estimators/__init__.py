@@ -12,6 +12,7 @@ from dpmac.estimators.module_regressor import DPMACModuleRegressor
 from dpmac.estimators.pca import DPMACPCA
 from dpmac.estimators.regressor import DPMACRegressor
 from dpmac.estimators.rows import OnRows
+from dpmac.estimators.search import DPMACSearch
 
 ESTIMATORS: tuple[type[OnRows], ...] = (
     *(DPMACClassifier, DPMACRegressor, DPMACAutoencoder, DPMACPCA),
@@ -28,6 +29,7 @@ __all__ = [
     "DPMACModuleClassifier",
     "DPMACModuleRegressor",
     "DPMACRegressor",
+    "DPMACSearch",
     "Machine",
     "Privacy",
     "PrivacyWarning",

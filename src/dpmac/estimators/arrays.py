@@ -10,16 +10,26 @@ import numpy as np
 from sklearn.utils import validation
 from torch import Tensor
 
-from dpmac.checks import ArgumentError
+from dpmac.checks import ArgumentError, how_many
 
 Array = np.ndarray[Any, Any]
+MISSING = (
+    "say in a schema which columns may be missing (Number(low, high, missing=True)): such a cell is then an input of "
+    "its own, and costs nothing. Or fill it with a public constant. An imputer, or leaving rows out by what others "
+    "hold, would learn from these rows outside the guarantee"
+)
 
 
 def validate_data(estimator: Any, X: Any, *rest: Any, **how: Any) -> Any:
     """``X``, or ``X`` and ``y``, as scikit-learn's function of this name has it: its ValueErrors and TypeErrors are
     those that every estimator gives. A tensor may be part of a graph."""
     with _read_as_numbers(X):
-        return validation.validate_data(estimator, _plain(X), *rest, **how)
+        try:
+            return validation.validate_data(estimator, _plain(X), *rest, **how)
+        except ValueError as error:
+            if str(error).startswith("Input X contains NaN"):
+                raise ArgumentError("X", f"Input X contains NaN{_how_many(X)}", MISSING) from None
+            raise
 
 
 def exact_array(X: Any) -> Array:
@@ -36,6 +46,15 @@ def _read_as_numbers(X: Any) -> Iterator[None]:
         said = (str(error).splitlines() or [""])[0]
         fix = f"it cannot be read as rows of numbers ({type(error).__name__}: {said}): give an array (n, features)"
         raise ArgumentError("X", type(X).__name__, fix) from None
+
+
+def _how_many(X: Any) -> str:
+    """In how many cells, where that can be counted."""
+    try:
+        gone = np.isnan(np.asarray(X, dtype=np.float64))
+    except (TypeError, ValueError):
+        return ""
+    return f" in {how_many(int(gone.sum()), 'cell')} of {gone.size:,}"
 
 
 def _plain(X: Any) -> Any:

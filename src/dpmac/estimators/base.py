@@ -28,10 +28,10 @@ from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.extensions.outputs import remember
 from dpmac.extensions.provenance import check_origin, origin_of
-from dpmac.mac import Z_STEPS, Averaged, FixedPrediction, OptimizerStep, ZStep, cosine
+from dpmac.mac import Z_STEPS, Averaged, FixedPrediction, OptimizerStep, WStep, ZStep, cosine
 from dpmac.methods import Gradients
 from dpmac.modules.task import device_of
-from dpmac.nets import Activation, DenseNetwork, Network, WideNetwork
+from dpmac.nets import Activation, DenseNetwork, Network, WideNetwork, activation
 from dpmac.nets.feature_maps import FeatureMap
 from dpmac.privacy import BOUNDS, Bound, JointClip, Origin, Plan, PrivateRows, Unbounded
 from dpmac.privacy.gaussian_release import MAX_ROWS
@@ -75,7 +75,7 @@ class TrainedEstimator(Planned, Resumable):
         on public rows of the feature map.
         """
         ledger, machine = books(self._world, self.ledger), self._machine
-        ledger.check_unit(given.unit)
+        ledger.check_unit(given.unit, given.n)
         if (
             self._after_at(given.n, self.epsilon) and given.spots > MAX_ROWS
         ):  # said now, and not when the training is paid for
@@ -122,7 +122,7 @@ class TrainedEstimator(Planned, Resumable):
                 plan,
                 zstep=zstep,
                 bound=bound,
-                wstep=Averaged(OptimizerStep(lr=rate, schedule=cosine, penalty=defaults.penalty), defaults.average),
+                wstep=self._wstep(rate, defaults, plan),
                 source=source,
                 expansion=Gradients(),
                 feature_map=feature_map,
@@ -181,6 +181,9 @@ class TrainedEstimator(Planned, Resumable):
 
     def _zstep(self) -> ZStep:
         return FixedPrediction()
+
+    def _wstep(self, rate: float, defaults: Defaults, plan: Plan) -> WStep:  # noqa: ARG002 - for the estimator to see
+        return Averaged(OptimizerStep(lr=rate, schedule=cosine, penalty=defaults.penalty), defaults.average)
 
     def _defaults(self, own: Plan) -> Defaults:
         raise NotImplementedError
@@ -267,6 +270,7 @@ class PrivateEstimator(TrainingArguments, TrainedEstimator):
             act = defaults.activation
         if not isinstance(act, str | Activation):
             raise ArgumentError("activation", act, "give the name of one, or an Activation")
+        activation(act)  # also where no layer has one
         if defaults.wide and act == "relu":
             (units,) = defaults.hidden
             return WideNetwork(inputs, units, outputs, source=source)

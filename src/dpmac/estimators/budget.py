@@ -14,6 +14,7 @@ import numpy as np
 
 from dpmac.checks import ArgumentError, integer, number
 from dpmac.estimators.arguments import Arguments
+from dpmac.estimators.refused import check_weights
 from dpmac.estimators.sharing import agree_on
 from dpmac.estimators.totals import Total, check_totals
 from dpmac.extensions.accounts import Account
@@ -37,6 +38,7 @@ def alone_with_ledger(fit: Fit) -> Fit:
 
     @functools.wraps(fit)
     def fitted(self: Budgeted, *arguments: Any, **options: Any) -> Any:
+        check_weights(options.get("sample_weight"))
         with self._with_ledger():
             return fit(self, *arguments, **options)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.estimators.additive import Additive
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import Array, EvaluateBehind, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
@@ -19,7 +20,6 @@ from dpmac.estimators.labels import (
     LabelsInFiles,
     looked_over,
 )
-from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.metrics import accuracy_on
 from dpmac.estimators.target_cells import named_as
 from dpmac.methods import BaseRates, Calibration
@@ -30,7 +30,7 @@ from dpmac.training.post_training import PostTraining
 
 
 @estimator
-class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
+class DPMACClassifier(Additive, Labelled, PrivateEstimator):
     """A differentially private neural-network classifier, trained by the method of auxiliary coordinates.
 
     After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; with ``groups`` for
@@ -63,7 +63,13 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
 
     @alone_with_ledger
     def fit(
-        self, X: Any, y: Any = None, public_validation: tuple[Any, Any] | None = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        public_validation: tuple[Any, Any] | None = None,
+        groups: Any = None,
+        *,
+        sample_weight: Any = None,  # noqa: ARG002 - alone_with_ledger refuses it
     ) -> DPMACClassifier:
         """Train on ``X`` (rows, features) and labels ``y`` (None takes the schema's target out of the table).
 
@@ -71,7 +77,8 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
         ``y`` is one label a row, or a matrix (rows, labels) of 0 and 1 where a row may have several (multi-label).
         ``groups`` says whose each row is, an id for each (with a schema, the name of their column will do): the unit of
         privacy is then a person with any number of rows, and every person has the same say.
-        Everything is checked before any privacy is spent. ``public_validation=(X, y)`` records accuracy on *public*
+        ``sample_weight`` is refused, and the error says why. Everything is checked before any privacy is spent.
+        ``public_validation=(X, y)`` records accuracy on *public*
         rows after each epoch in ``history_``. Never pass private rows there: such metrics are outside the guarantee.
         """
         given, targets, classes, indicator = self._look_over(X, y, groups)
@@ -94,6 +101,7 @@ class DPMACClassifier(Mapped, Labelled, PrivateEstimator):
             if calibration is not None and (done.kept is not None or done.made < calibration.rounds):
                 logits = table.behind(outputs, memory=MEMORY)  # once for all rounds
                 self._calibrate(calibration, logits, source.spawn("calibration"), weights, done)
+        self._become_additive(*(self.calibration_ or ())[:1])
         return self
 
     def _look_over(

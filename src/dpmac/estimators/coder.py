@@ -21,6 +21,7 @@ from dpmac.estimators.rows import Array, OnRows
 from dpmac.estimators.stages import stage_before
 from dpmac.estimators.warning import counted, warn_of_scales
 from dpmac.extensions.outputs import remember
+from dpmac.extensions.provenance import check_split
 from dpmac.nets.feature_maps import FeatureMap, ToRange
 from dpmac.planning.calibration import calibrate
 from dpmac.privacy import Ledger, Mechanism, Origin, PrivateRows, check_origin
@@ -81,9 +82,10 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableArguments, O
         )
         sigma = _noise_for(shares, float(self.epsilon), delta)
         ledger, source = books(self._world, self.ledger), noise_source(self._seed())
-        ledger.check_unit(given.unit)
+        ledger.check_unit(given.unit, given.n)
         self._check_total(ledger, lambda at: _mechanisms(shares, _noise_for(shares, at, delta)), delta)
         known = check_origin(ledger, delta, schema=feature_map)
+        check_split(ledger, known)
         before = stage_before(given.inputs, ledger, _mechanisms(shares, sigma), delta, self._world.leads)
         if feature_map is None and sigma and self._world.leads:
             warn_of_scales(given.few)

@@ -60,7 +60,8 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         a large epsilon.
     size, channels : what pictures in files are brought to when they are read, by ``fit`` and by ``predict``: (height,
         width), and 1 (grey) or 3 (colour). None takes them as they are: all alike.
-    others : those of :class:`DPMACClassifier`, but ``schema`` and ``feature_range``, which pictures have no use for.
+    others : those of :class:`DPMACClassifier`, but ``schema``, ``feature_range``, ``additive`` and
+        ``monotone``, which pictures have no use for.
         ``feature_map`` takes the place of the public features: rows are then a picture's pixels from 0 to 255, flat,
         as an array (height, width, channels) has them. ``prior="auto"`` whitens it by drawn pictures of that size.
         ``hidden_layer_sizes="auto"`` is a linear model.
@@ -86,6 +87,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         *,
         target: str | None = None,
         images: str | None = None,
+        sample_weight: Any = None,  # noqa: ARG002 - alone_with_ledger refuses it
     ) -> DPMACImageClassifier:
         """Train on pictures ``X`` and labels ``y``; a folder has both, ``fit("images/")``.
 
@@ -144,6 +146,8 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         for name in ("schema", "feature_range"):
             if getattr(self, name) is not None:
                 raise ArgumentError(name, getattr(self, name), "it is for tables: pictures have none, leave it out")
+        if self._is_additive() or self.monotone:
+            raise ArgumentError("additive, monotone", (self.additive, self.monotone), "it is for tables: leave it out")
         if self.directions is not None:
             integer("directions", self.directions, "give how many directions to keep, or None", low=FEWEST)
         if self.features not in ("both", "scattering", "encoder"):

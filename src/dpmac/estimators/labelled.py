@@ -98,6 +98,11 @@ class Labelled(ClassifierMixin, LabelArguments, TrainedEstimator):
             loss = LOSSES["multilabel"]
         return self._handed_out(loss.predict(u).numpy())
 
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithms of :meth:`predict_proba`; minus infinity where a probability is 0 in double precision."""
+        with np.errstate(divide="ignore"):
+            return self._handed_out(np.log(self.predict_proba(X)))
+
     def predict(self, X: Any) -> Array:
         """The likeliest class of each row; of several labels a matrix of 0 and 1, as ``fit`` took it."""
         u = self._outputs(X)

@@ -13,6 +13,7 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators.arguments import Arguments, estimator
 from dpmac.estimators.base import Outputs, PrivateEstimator
 from dpmac.estimators.given import Given
+from dpmac.estimators.warning import warn_of_values
 from dpmac.nets.feature_maps import Chain, FeatureMap, Whitening
 from dpmac.nets.feature_maps.saving import packed_feature_map
 from dpmac.planning.plan import Plan
@@ -90,6 +91,7 @@ class Mapped(FeatureMapArguments, PrivateEstimator):
             return super()._train(*given, **more)
 
     def _map_of(self, given: Given, defaults: Defaults) -> FeatureMap | None:
+        warn_of_values(self._encoder(), given, self.epsilon, self._world.leads)
         whole = self._feature_map(given.x.shape[1], self._bins_of(defaults))
         prior = self._prior()
         if whole is None or prior is None:

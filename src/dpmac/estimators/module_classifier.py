@@ -48,7 +48,14 @@ class DPMACModuleClassifier(Labelled, ModuleEstimator):
     """
 
     @alone_with_ledger
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACModuleClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        sample_weight: Any = None,  # noqa: ARG002 - alone_with_ledger refuses it
+    ) -> DPMACModuleClassifier:
         """Train on ``X`` and labels ``y``, one for each row, or a matrix (rows, labels) of 0 and 1.
 
         ``y`` may be the name of a column of ``X``. A torch dataset without ``y`` has items (input, target): they are

@@ -39,7 +39,14 @@ class DPMACModuleRegressor(Ranged, ModuleEstimator):
     """
 
     @alone_with_ledger
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACModuleRegressor:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        sample_weight: Any = None,  # noqa: ARG002 - alone_with_ledger refuses it
+    ) -> DPMACModuleRegressor:
         """Train on ``X`` and numbers ``y``, one for each row, or the name of their column in ``X``.
 
         A torch dataset without ``y`` has items (input, target); a target that is no finite number makes its row blank.

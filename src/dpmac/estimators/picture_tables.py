@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError
+from dpmac.limits import check_kept
 from dpmac.pictures.folders import is_path
 from dpmac.tables.files import read_table
 from dpmac.tables.frames import cells, has_names, names_of
@@ -54,7 +56,7 @@ class PictureTable:
         found = list[Path]()
         for row, cell in enumerate(self.cells(column)):
             path = self.folder / str(cell)
-            if not path.is_file():
+            if not os.path.isfile(path):
                 fix = f"there is no such file (paths are relative to {self.folder.absolute()}): correct or drop the row"
                 raise ArgumentError(f"column {column!r}, row {row}", str(cell), fix)
             found.append(path)
@@ -68,7 +70,10 @@ class PictureTable:
         return cells(self.table, [column])[column]
 
     def cells(self, column: str) -> Sequence[Any]:
-        """A column, in which no cell may be missing."""
+        """A column, in which no cell may be missing. Its name must be one that a model's file can hold."""
+        if not isinstance(column, str):
+            raise ArgumentError("images, target", column, "the model remembers the columns' names: rename it to a text")
+        check_kept("images, target", column)
         found: list[Any] = cells(self.table, [column])[column].tolist()
         for row, cell in enumerate(found):
             if is_missing(cell):

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from dpmac.cells import flat
+from dpmac.estimators.additive import Additive
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import Array, PrivateEstimator
 from dpmac.estimators.budget import alone_with_ledger
 from dpmac.estimators.given import Given
-from dpmac.estimators.mapped import Mapped
 from dpmac.estimators.ranged import Ranged, unit_targets
 from dpmac.estimators.target_cells import NUMBER, named_as, target_cells, without_gaps
 from dpmac.nets import LOSSES
@@ -25,7 +25,7 @@ ANY = (-1.0, 1.0)  # a range that is not asked for
 
 
 @estimator
-class DPMACRegressor(Mapped, Ranged, PrivateEstimator):
+class DPMACRegressor(Additive, Ranged, PrivateEstimator):
     """A differentially private neural-network regressor for one target, trained by the method of auxiliary coordinates.
 
     After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; with ``groups`` for
@@ -47,7 +47,14 @@ class DPMACRegressor(Mapped, Ranged, PrivateEstimator):
     """
 
     @alone_with_ledger
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> DPMACRegressor:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        sample_weight: Any = None,  # noqa: ARG002 - alone_with_ledger refuses it
+    ) -> DPMACRegressor:
         """Train on ``X`` (rows, features) and numbers ``y`` (None takes the schema's target out of the table).
 
         ``X`` may be in files, and ``groups`` says whose each row is, as of :class:`DPMACClassifier`. Everything is
@@ -65,6 +72,7 @@ class DPMACRegressor(Mapped, Ranged, PrivateEstimator):
                 done.keep(1, kept)
             if kept is not None:
                 self.residual_std_ = kept[0] * (high - low) / 2
+        self._become_additive()
         return self
 
     def _look_over(self, X: Any, y: Any = None, groups: Any = None) -> tuple[Given, torch.Tensor, tuple[float, float]]:

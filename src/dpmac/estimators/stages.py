@@ -16,8 +16,9 @@ from dpmac.checks import PrivacyWarning
 from dpmac.estimators.warning import outside
 from dpmac.extensions.outputs import maker_of
 from dpmac.extensions.provenance import PUBLIC
+from dpmac.kernels.moments import merged
 from dpmac.privacy import Ledger, Mechanism, Origin
-from dpmac.privacy.accounting import epsilon_of, merged
+from dpmac.privacy.accounting import epsilon_of
 from dpmac.privacy.statement import round_up
 
 
@@ -37,7 +38,7 @@ def stage_before(
     ``own`` is what this fit will release. Only the process that ``leads`` warns.
     """
     origin = Origin.merged(*(maker_of(rows.detach().flatten(1).cpu().numpy()) for rows in inputs))
-    lacking = origin.beyond(ledger)
+    lacking = origin.of_other_splits(ledger)  # or of another ledger altogether
     if not lacking:
         return Stage(origin, origin.notes())
     planned = tuple(own)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpmac.extensions.accounts import over_total
-from dpmac.planning.calibration import MULTIPLIERS, calibrate
+from dpmac.kernels.loss_distributions import ROUGH
+from dpmac.kernels.moments import merged
+from dpmac.planning.search import Range, UnreachableError, least
 from dpmac.privacy import Mechanism
-from dpmac.privacy.accounting import epsilon_of
+from dpmac.privacy.accounting import cost_of, epsilon_of
 
-_STEP = 0.9  # by which a guess is lowered until it fits: each takes a plan, a fraction of a second
 _LEAST = 0.01  # an epsilon below this is no advice: nothing can be learned with it
+_MOST = 1e3  # an epsilon above this is none either
+_TRIES = 12  # guesses, each of which takes a plan: two or three as a rule
+_CLOSE = 1e-3  # of the noise that a guess asks for, relatively
+_FACTORS = Range(0.5, 1e4)  # by which noise may have to grow
 
 
 @dataclass(frozen=True)
@@ -57,35 +62,33 @@ def _largest(
         own = own_at(at)
         return all(total.holds([*spent, *own]) for total in totals)
 
-    low = high = min(epsilon, 1.05 * min(_near(total, epsilon_of(spent, total.delta)) for total in totals))
-    while low >= _LEAST and not fits(low):
-        low, high = _STEP * low, low
-    while low >= _LEAST and high - low > max(_LEAST, 0.02 * low):
-        middle = (low + high) / 2
-        if fits(middle):
-            low = middle
+    best, high = 0.0, 2 * _MOST
+    at = min(epsilon, *(total.epsilon for total in totals), _MOST)
+    for _ in range(_TRIES):
+        share = min(_share(total, spent, own_at(at)) for total in totals)
+        guess = math.floor(100 * min(at * share, high - _LEAST / 2)) / 100
+        if guess < _LEAST or guess <= best + max(_LEAST / 2, 0.01 * best):
+            return best
+        at = guess
+        if fits(at):
+            best = at
         else:
-            high = middle
-    rounded = math.floor(low * 100) / 100
-    if rounded < _LEAST or not fits(rounded):
-        return 0.0
-    return rounded
+            high = at
+    return best
 
 
-def _near(total: Total, spent: float) -> float:
-    """About what is left of a total, as if all that was spent were one Gaussian release: their costs add as squares."""
-    if spent >= total.epsilon or math.isinf(total.epsilon):
-        return max(0.0, total.epsilon - spent)
-    whole, gone = _square(total.epsilon, total.delta), 0.0
-    if spent >= _LEAST:
-        gone = _square(spent, total.delta)
-    if whole <= gone:
-        return 0.0
-    return epsilon_of(
-        [Mechanism(max(MULTIPLIERS.low, min(MULTIPLIERS.high, 1 / math.sqrt(whole - gone))))], total.delta
-    )
+def _share(total: Total, spent: Sequence[Mechanism], own: Sequence[Mechanism]) -> float:
+    """About the share of its epsilon that ``own`` may cost for all to fit, if all of its noise grows alike.
 
+    On a coarse grid, for it is only a guess; 0 if no noise is enough.
+    """
 
-def _square(epsilon: float, delta: float) -> float:
-    """The squared signal-to-noise ratio of the one Gaussian release that costs ``epsilon``."""
-    return calibrate(lambda noise: [Mechanism(noise)], min(epsilon, 1e3), delta) ** -2
+    def cost(before: Sequence[Mechanism], factor: float) -> float:
+        grown = (replace(m, noise_multiplier=factor * m.noise_multiplier) for m in own)
+        return cost_of(merged(replace(m, label="") for m in (*before, *grown)), total.delta, "pld", ROUGH)[0]
+
+    try:
+        factor, _ = least(lambda f: cost(spent, f), total.epsilon, 1.0, -1.3, _CLOSE, _FACTORS)
+    except UnreachableError as end:
+        factor = end.nearest(_FACTORS)
+    return cost((), factor) / max(cost((), 1.0), 1e-300)

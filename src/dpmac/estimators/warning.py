@@ -24,8 +24,12 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import PrivacyWarning
+from dpmac.estimators.given import Given
 from dpmac.privacy import Ledger
+from dpmac.privacy.statement import noun
 from dpmac.randomness import SystemNoise
+from dpmac.tables import TableEncoder
+from dpmac.tables.crowding import CrowdedWarning, crowding
 
 Array = np.ndarray[Any, Any]
 LARGE = 20.0  # a column's root mean square: scaled columns have about 1, ages 50, pixels 100
@@ -82,6 +86,19 @@ def counted(x: Tensor, epsilon: float, ledger: Ledger, shared: bool) -> Iterator
             _remember(hashes)
 
 
+@contextmanager
+def counted_as_one() -> Iterator[None]:
+    """Inside, all fits of the same rows are remembered as one: how many a search makes is its secret."""
+    before = list(_remembered)
+    try:
+        yield
+    finally:
+        made = [table for table in _remembered if all(table is not one for one in before)]
+        _remembered[:] = before
+        for table in made:
+            _remember(table.hashes)
+
+
 class Few:
     """The rows of a long table by which it is recognised: shown ``n`` rows block after block, it keeps a few."""
 
@@ -114,6 +131,15 @@ def warn_of_scales(x: Tensor) -> None:
             "feature_range=(low, high), numbers or one per column, or a schema="
         )
         warnings.warn(text, PrivacyWarning, stacklevel=outside())
+
+
+def warn_of_values(encoder: TableEncoder | None, given: Given, epsilon: float, leads: bool) -> None:
+    """Warn of categories with more values than so few rows can teach at so small an epsilon. All of it is public."""
+    if encoder is None or not leads or not math.isfinite(epsilon):
+        return
+    text = crowding(encoder.schema, given.n, epsilon, noun(given.unit))
+    if text is not None:
+        warnings.warn(text, CrowdedWarning, stacklevel=outside())
 
 
 def _warn_of_repeats(known: list[_Table]) -> None:

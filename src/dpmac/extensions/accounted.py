@@ -34,9 +34,7 @@ class HeldToAccount(Releases):
         """Raise unless an account can be opened: there is none yet, and what was released fits into it."""
         if self._account is not None:
             held = f"epsilon {self._account.total_epsilon:g} at delta {self._account.delta:g}"
-            fix = (
-                f"an account was opened here, with a total of {held}, and it stays: a total that can be raised is none"
-            )
+            fix = f"it was opened with a total of {held} before, and a total can be neither raised nor lowered"
             raise ArgumentError("ledger", self, fix)
         if len(self) and not account.admits(self.unit):
             fix = f"the ledger holds releases whose unit of privacy is a {self.unit}: give that unit"
@@ -52,8 +50,11 @@ class HeldToAccount(Releases):
         """
         if self._allowance is None:
             return
-        others = [entry.mechanism() for entry in self.entries if not run or entry.run != run]
-        self._allowance.plan(others, own)
+        spent, mine = ([entry.mechanism() for entry in some] for some in (self.entries, self._of_run(run)))
+        self._allowance.plan(spent, own, mine)
+
+    def _of_run(self, run: str) -> list[Entry]:
+        return [entry for entry in self._entries if run and entry.run == run]
 
     def _check_total(self, entry: Entry) -> None:
         """Raise unless one more release fits into the account."""
@@ -67,7 +68,7 @@ class HeldToAccount(Releases):
             return super().unit
         return self._account.unit
 
-    def check_unit(self, unit: str) -> None:
+    def check_unit(self, unit: str, places: int | None = None) -> None:  # noqa: ARG002 - for the ledger of a split
         """Raise if the unit differs from that of the releases, or of the account."""
         differs = bool(len(self)) and unit != self.unit
         if self._account is not None and not self._account.admits(unit):

@@ -70,12 +70,16 @@ class Allowance:
         self._left: Counter[Mechanism] = Counter()  # that fit all together, on top of what is recorded
         self._ahead = 1  # releases of one kind that are tried together
 
-    def plan(self, spent: Sequence[Mechanism], own: Sequence[Mechanism]) -> None:
-        """Raise unless all of ``own`` fit on top of what was ``spent``; none of them is composed again then."""
-        error = self.account.over(spent, own)
+    def plan(self, spent: Sequence[Mechanism], own: Sequence[Mechanism], made: Sequence[Mechanism] = ()) -> None:
+        """Raise unless all of ``own`` fit on top of what was ``spent``; none of them is composed again then.
+
+        A plan that is resumed has ``made`` some of them already, and these are among what was spent.
+        """
+        left = counted(own) - counted(made)
+        error = self.account.over(spent, [replace(one, count=count) for one, count in left.items()])
         if error is not None:
             raise error
-        self._left = counted(own)
+        self._left = left
 
     def admit(self, spent: Iterable[Mechanism], one: Mechanism) -> None:
         """Raise unless one more release fits on top of what was ``spent``."""

@@ -11,7 +11,8 @@ and so does the rollback guard (:mod:`dpmac.extensions.rollback_guard`).
 
 The file is created with its first line, so a ledger without releases leaves no file behind, and nobody ever has a
 reason to remove one. One that is opened with an account (:mod:`dpmac.extensions.accounts`) is there from then on: its
-header has the format "dpmac-ledger-3", which older versions refuse, and the total, which the chain begins with.
+header has the format "dpmac-ledger-3", which older versions refuse, and the total, which the chain begins with. So is
+one whose data set was divided (:mod:`dpmac.extensions.splits`): "dpmac-ledger-4", and how it was divided.
 Dates are days: finer ones would reveal how long a program worked on the rows.
 
 A line is on the disk before :meth:`LedgerFile.append` returns. The header's count is updated after it, and is never
@@ -34,10 +35,11 @@ from dpmac.checks import ArgumentError
 from dpmac.extensions import rollback_guard
 from dpmac.extensions.accounts import Account
 from dpmac.extensions.ledger_header import Header, digest, first_line, parsed_line
+from dpmac.extensions.splits import Splits
 from dpmac.files import part_of, sync
 from dpmac.limits import finite_json
 
-_LONGEST = 200  # characters of a data set's name: the header fits in one sector, which a disk writes atomically
+LONGEST = 200  # characters of a data set's name: the header fits in one sector, which a disk writes atomically
 
 
 class LedgerFile:
@@ -51,17 +53,19 @@ class LedgerFile:
         self.guarded = True  # whether the rollback guard records every release
 
     @classmethod
-    def begin(cls, path: Path, data_set: str, created: str, account: Account | None = None) -> LedgerFile:
+    def begin(
+        cls, path: Path, data_set: str, created: str, account: Account | None = None, splits: Splits | None = None
+    ) -> LedgerFile:
         """A new ledger, whose file is created with its first line. A file that is not empty is never touched."""
-        if len(json.dumps(data_set)) > _LONGEST:
-            raise ArgumentError("data_set", data_set, f"give a name of at most {_LONGEST - 2} characters")
+        if len(json.dumps(data_set)) > LONGEST:
+            raise ArgumentError("data_set", data_set, f"give a name of at most {LONGEST - 2} characters")
         if _held(path):
             raise ArgumentError("path", str(path), "a ledger is already there: use Ledger.load to continue it")
         rollback_guard.check_none(path)
         place = path if path.exists() else path.absolute().parent
         if not os.access(place, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        header = Header(data_set, created, account=account)
+        header = Header(data_set, created, account=account, splits=splits)
         return cls(path, header, 0, [header.root()])
 
     @property
@@ -124,15 +128,31 @@ class LedgerFile:
             rollback_guard.note(self.path, self.heads)
 
     def open_account(self, account: Account) -> None:
-        """Put an account into the header, and so seal every line anew. A crash leaves the file as it was, or whole."""
+        """Put an account into the header."""
+        self._reseal(replace(self.header, account=account))
+
+    def divide(self, splits: Splits) -> None:
+        """Put the splits into the header."""
+        self._reseal(replace(self.header, splits=splits))
+
+    def _reseal(self, header: Header) -> None:
+        """Seal every line anew behind another header. A crash leaves the file as it was, or whole."""
+        self._check_one_name()
         rollback_guard.guard_file_of(self.path).unlink(missing_ok=True)  # it knows the old digests
-        self.header = replace(self.header, account=account)
-        if self.begun:
-            self._renew()
-            rollback_guard.note(self.path, self.heads)
-        else:
-            self.heads = [self.header.root()]
-            self.append()
+        before, heads = self.header, self.heads
+        self.header = header
+        try:
+            if self.begun:
+                self._renew()
+            else:
+                self.heads = [self.header.root()]
+                self.append()
+        except BaseException:  # a full disk: the file has the old header, and is continued with it
+            self.header, self.heads = before, heads
+            raise
+        finally:
+            if self.begun:
+                rollback_guard.note(self.path, self.heads)
 
     def check_unchanged(self) -> None:
         """Raise if somebody else has written to the file since this object last saw it."""
@@ -168,13 +188,22 @@ class LedgerFile:
                 raise RuntimeError(f"{self.path} was changed by someone else: a ledger has one writer. Load it again")
             yield handle
 
+    def _check_one_name(self) -> None:
+        """Raise if the file has a second name, a hard link: that would keep the old file, and go on as a second ledger
+        that knows of no account and of no later release."""
+        if self.begun and self.path.stat().st_nlink > 1:
+            fix = "the file has a second name (a hard link), which would go on without it: remove that name first"
+            raise ArgumentError("ledger", str(self.path), fix)
+
     def _renew(self) -> None:
         """Rewrite a file of version 0.1, which has no chain, in the current format, and replace the old one."""
+        self._check_one_name()
         with self._exclusive():
             _, lines = LedgerFile.open(self.path)
             place = self.path.resolve()  # keep a link a link
             beside = part_of(place)
-            fresh = LedgerFile.begin(beside, self.header.data_set, self.header.created, self.header.account)
+            known = self.header
+            fresh = LedgerFile.begin(beside, known.data_set, known.created, known.account, known.splits)
             fresh.guarded = False
             try:
                 fresh.append(*lines)

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpmac.checks import ArgumentError
 from dpmac.extensions.accounts import Account
+from dpmac.extensions.splits import Splits
 from dpmac.limits import check_values, finite_json
 
-FORMAT, OLD_FORMAT, WITH_ACCOUNT = "dpmac-ledger-2", "dpmac-ledger-1", "dpmac-ledger-3"
+FORMAT, OLD_FORMAT, WITH_ACCOUNT, WITH_SPLITS = (f"dpmac-ledger-{number}" for number in (2, 1, 3, 4))
 LINE_BYTES = 2**20  # of a line: a release of a thousand partitions has a tenth of that
+_CHAIN = 100  # bytes for a line's digest
 _DIGITS = 12
 
 
@@ -31,20 +34,25 @@ class Header:
     entries: int = 0
     head: str = ""
     account: Account | None = None
+    splits: Splits | None = None
 
     def line(self) -> bytes:
-        fields = {**self._fixed(), "entries": f"{self.entries:0{_DIGITS}d}", "head": self.head or self.root()}
-        return json.dumps(fields).encode() + b"\n"
+        counted = {"entries": f"{self.entries:0{_DIGITS}d}", "head": self.head or self.root()}
+        fixed = self._fixed()  # what is renewed stays in the first sector: the splits come last
+        last = {name: fixed.pop(name) for name in ("splits",) if name in fixed}
+        return json.dumps({**fixed, **counted, **last}).encode() + b"\n"
 
     def root(self) -> str:
         """The digest that the chain starts from."""
         return digest("", self._fixed())
 
     def _fixed(self) -> dict[str, Any]:
-        if self.account is None:
-            return {"format": FORMAT, "data_set": self.data_set, "created": self.created}
-        named = {"format": WITH_ACCOUNT, "data_set": self.data_set, "created": self.created}
-        return {**named, **self.account.to_dict()}
+        fixed: dict[str, Any] = {"format": FORMAT, "data_set": self.data_set, "created": self.created}
+        if self.account is not None:
+            fixed |= {"format": WITH_ACCOUNT, **self.account.to_dict()}
+        if self.splits is not None:
+            fixed |= {"format": WITH_SPLITS, "splits": self.splits.to_dict()}
+        return fixed
 
 
 def first_line(path: Path, lines: list[bytes]) -> tuple[Header, bool]:
@@ -52,7 +60,7 @@ def first_line(path: Path, lines: list[bytes]) -> tuple[Header, bool]:
     first = parsed_line(path, 1, lines[0]) if lines else {}
     if first.get("format") == OLD_FORMAT:
         return Header("", ""), True
-    if first.get("format") not in (FORMAT, WITH_ACCOUNT):
+    if first.get("format") not in (FORMAT, WITH_ACCOUNT, WITH_SPLITS):
         raise ValueError(f"{path} is not a dpmac ledger: its first line is not a {FORMAT} header")
     return _header(path, first, lines[0]), False
 
@@ -68,10 +76,11 @@ def account_at(path: Path) -> Account | None:
 
 def _header(path: Path, first: Mapping[str, Any], raw: bytes) -> Header:
     try:
-        account = Account.from_dict(first) if first["format"] == WITH_ACCOUNT else None
+        account = Account.from_dict(first) if "total_epsilon" in first else None
+        splits = Splits.from_dict(first["splits"]) if "splits" in first else None
         names, count = (str(first["data_set"]), str(first["created"])), int(first["entries"])
-        header = Header(*names, count, str(first["head"]), account)
-    except (KeyError, TypeError, ValueError):
+        header = Header(*names, count, str(first["head"]), account, splits)
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise ValueError(f"{path}, line 1: damaged (no whole header)") from None
     if header.line() != raw + b"\n" or header.entries < 0 or (header.entries == 0 and header.head != header.root()):
         raise ValueError(f"{path}, line 1: edited (not as this package writes it)")
@@ -82,6 +91,18 @@ def digest(before: str, line: Mapping[str, Any]) -> str:
     """The digest after ``line``; a ValueError if a number in it is not finite."""
     plain = json.dumps(line, sort_keys=True, allow_nan=False)
     return hashlib.sha256(f"{before}\n{plain}".encode()).hexdigest()
+
+
+def check_line(line: Mapping[str, Any]) -> None:
+    """Raise :class:`ArgumentError` for a release with names so long that its line could be written, and not be read."""
+    try:
+        check_values(line)
+        longest = len(json.dumps(line))
+    except (TypeError, ValueError) as error:
+        raise ArgumentError("release", str(error), "no ledger could be read with that: give shorter names") from None
+    if longest > LINE_BYTES - _CHAIN:
+        fix = f"a line of a ledger may have {LINE_BYTES:,} bytes: name fewer partitions, or give shorter names"
+        raise ArgumentError("release", f"a line of {longest:,} bytes", fix)
 
 
 def parsed_line(path: Path, number: int, line: bytes) -> dict[str, Any]:

@@ -17,24 +17,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpmac.checks import ArgumentError
-from dpmac.extensions.accounted import HeldToAccount
+from dpmac.checks import ArgumentError, how_many
 from dpmac.extensions.accounts import Account
 from dpmac.extensions.entries import from_dict, published, to_dict
 from dpmac.extensions.ledger_file import LedgerFile
+from dpmac.extensions.ledger_header import check_line
 from dpmac.extensions.ledger_places import check_place
+from dpmac.extensions.splits import Divided, Splits
 from dpmac.extensions.writers import sole_writer
 from dpmac.kernels.streams import fresh_name
+from dpmac.limits import check_kept
 from dpmac.old_names import OldAttribute
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.sampling import ROW
 
 
-class Ledger(HeldToAccount):
+class Ledger(Divided):
     """Append-only releases. ``Ledger(path)`` starts a new one; ``Ledger.load(path)`` continues the one in a file.
 
     A new file is created with the first release, not before. ``data_set`` is the user's name for the rows; nothing is
     ever derived from the rows themselves. :meth:`Ledger.init` opens an account: a total that holds ever after.
+    :meth:`Ledger.divide` divides the data set into splits, which have nobody in common.
     """
 
     def __init__(self, path: str | Path | None = None, data_set: str = "") -> None:
@@ -74,6 +77,11 @@ class Ledger(HeldToAccount):
         ledger._set_account(account)
         return ledger
 
+    def _seal(self, splits: Splits) -> None:
+        if self._file is not None:
+            with self.exclusive():
+                self._file.divide(splits)
+
     @property
     def data_set(self) -> str:
         """The user's name for the rows that all entries are about."""
@@ -103,10 +111,12 @@ class Ledger(HeldToAccount):
     def _keep(self, entry: Entry) -> None:
         noted = {word: said for word, said in self._words().items() if not getattr(entry, word)}
         dated = replace(entry, date=_today(), **noted)  # type: ignore[arg-type]
+        line = to_dict(dated)
+        check_line(line)
         with self.exclusive():
             self._check_total(entry)
             if self._file is not None:
-                self._file.append(to_dict(dated))
+                self._file.append(line)
             self._entries.append(dated)
 
     @contextmanager
@@ -127,6 +137,10 @@ class Ledger(HeldToAccount):
         Each thread has its own notes; those of the thread that created the ledger apply where others noted nothing.
         """
         thread, said = threading.get_ident(), {"purpose": purpose, "model": model, "run": run}
+        for word, text in said.items():
+            if text is not None and not isinstance(text, str):
+                raise ArgumentError(word, text, "give a text, or None")
+            check_kept(word, text)
         before = self._noted.get(thread, {})
         self._noted[thread] = {**before, **{word: text for word, text in said.items() if text is not None}}
         try:
@@ -147,7 +161,7 @@ class Ledger(HeldToAccount):
         return self._view([entry for entry in self._entries if entry.run != run])
 
     def _view(self, entries: list[Entry]) -> Ledger:
-        view = Ledger(data_set=self._data_set)
+        view = Ledger(data_set=self.data_set)
         view._entries, view._copied = entries, True
         view._set_account(self._account)
         return view
@@ -165,11 +179,13 @@ class Ledger(HeldToAccount):
         seeded release of that ``run`` and equal the recorded one; further releases are recorded as usual. The caller
         must ensure that the rows are the same; a seeded run protects nobody anyway.
         """
-        return _Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
+        from dpmac.extensions.replayed import Replayed
+
+        return Replayed(self, [entry for entry in self._entries if entry.run == run][done:])
 
     def save(self, path: str | Path) -> None:
         """Write the whole ledger to a new file, in the format that :meth:`load` reads, with dates to the day."""
-        copy = _begun(path, self._data_set, self._account)
+        copy = _begun(path, self.data_set, self._account, self._splits and self._splits.published())
         copy.guarded = False  # a copy to read: only the ledger itself is continued
         copy.append(*(published(entry) for entry in self._entries))
 
@@ -183,10 +199,12 @@ class Ledger(HeldToAccount):
         file, lines = LedgerFile.open(Path(path))
         ledger = cls(data_set=file.header.data_set)
         ledger._set_account(file.header.account)
+        ledger._splits = file.header.splits
         for place, line in enumerate(lines, start=2):
             try:
                 entry = from_dict(line)
                 ledger.check_unit(entry.unit)
+                ledger.check_split(entry)
                 ledger._entries.append(entry)
             except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
                 raise ValueError(f"{path}, line {place}: not a ledger entry ({error})") from error
@@ -256,32 +274,14 @@ class Ledger(HeldToAccount):
         return self
 
     def __repr__(self) -> str:
-        return f"Ledger({len(self)} releases)"
+        count = how_many(len(self), "release")
+        if self.path is None:
+            return f"Ledger({count})"
+        return f"Ledger({str(self.path)!r}, {count})"
 
 
-class _Replayed(Ledger):
-    """The result of :meth:`Ledger.replaying`."""
-
-    def __init__(self, whole: Ledger, recorded: list[Entry]) -> None:
-        super().__init__(data_set=whole.data_set)
-        self._whole, self._recorded, self._next = whole, recorded, 0
-
-    def append(self, entry: Entry) -> None:
-        if self._next >= len(self._recorded):
-            self._whole.append(entry)
-            return
-        made = self._recorded[self._next]
-        same = (made.mechanism(), dict(made.scales), made.unit) == (entry.mechanism(), dict(entry.scales), entry.unit)
-        if not (same and made.seeded and entry.seeded):
-            raise RuntimeError(
-                f"the ledger's {made.label!r} of {made.date} is not the release that this run makes again: were its "
-                "arguments changed?"
-            )
-        self._next += 1
-
-
-def _begun(path: str | Path, data_set: str, account: Account | None = None) -> LedgerFile:
-    return LedgerFile.begin(Path(path), data_set, _today(), account)
+def _begun(path: str | Path, data_set: str, account: Account | None = None, splits: Splits | None = None) -> LedgerFile:
+    return LedgerFile.begin(Path(path), data_set, _today(), account, splits)
 
 
 def _today() -> str:

@@ -157,7 +157,7 @@ def persons_in(world: World | None, groups: Any, max_rows: int, rows: int) -> Pe
 
 def check_whole(world: World, ids: Iterable[Any]) -> None:
     """Raise in every process of ``world`` if some id is in more than one of them."""
-    said = world.everywhere(lambda: {_said(one) for one in ids})
+    said = world.everywhere(lambda: {said_id(one) for one in ids})
     key = shared_key(world)
     mine = "".join(sorted(hashlib.blake2b(one.encode(), digest_size=_DIGEST, key=key).hexdigest() for one in said))
     width = 2 * _DIGEST
@@ -172,7 +172,7 @@ def shared_key(world: World) -> bytes:
     return bytes.fromhex(world.leaders(SystemNoise().uniform(4).numpy().tobytes().hex()))
 
 
-def _said(one: Any) -> str:
+def said_id(one: Any) -> str:
     """An id as a string that is the same for all equal ids: 1, 1.0, True, Decimal(1) and NumPy's are one."""
     plain = one
     if isinstance(one, np.generic):
@@ -182,8 +182,8 @@ def _said(one: Any) -> str:
     if isinstance(plain, int | float | Decimal | Fraction) and plain == plain:
         return str(float(plain) if math.isinf(plain) else Fraction(plain))
     if isinstance(plain, tuple):
-        return f"({','.join(map(_said, plain))})"
-    raise ArgumentError("groups", plain, "ids of several processes are compared: give whole numbers or texts")
+        return f"({','.join(map(said_id, plain))})"
+    raise ArgumentError("groups", plain, "ids are compared by what they say: give whole numbers or texts")
 
 
 def _subset(count: Tensor, most: int, uniforms: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
@@ -23,7 +23,10 @@ from torch import nn
 
 from dpmac.checks import ArgumentError, public_text
 from dpmac.extensions.contents import held_by, is_inert, is_opaque, module_of
-from dpmac.privacy.accounting import Mechanism, epsilon_of, merged
+from dpmac.extensions.entries import mechanism_from
+from dpmac.kernels.moments import merged
+from dpmac.kernels.selection import plain_of
+from dpmac.privacy.accounting import Mechanism, epsilon_of
 
 if TYPE_CHECKING:
     from dpmac.privacy.entry import Entry
@@ -32,7 +35,11 @@ if TYPE_CHECKING:
 _KEY = "dpmac.origin"  # in a state_dict's metadata
 _MOST = 100_000  # maximal number of objects that are inspected in one thing
 _BOOKS = tuple(  # modules of ledgers, which are not inspected
-    f"dpmac.{name}" for name in ("extensions.ledgers", "privacy.ledger", "privacy.entry", "extensions.ledger_file")
+    f"dpmac.{name}"
+    for name in (
+        *("extensions.ledgers", "extensions.split_ledgers", "extensions.ledger_file", "privacy.ledger"),
+        "privacy.entry",
+    )
 )
 Runs = Mapping[str, tuple[Mechanism, ...]]
 _HELD: WeakKeyDictionary[Releases, set[Origin]] = WeakKeyDictionary()  # origins that a ledger is known to contain
@@ -54,10 +61,10 @@ class Origin:
     @classmethod
     def of(cls, ledger: Releases, *before: Origin | None) -> Origin:
         """All releases in ``ledger`` now (more than necessary does no harm), and those in ``before``."""
-        counts = Counter((_name(e), e.noise_multiplier, e.sample_rate, e.label, e.overflow) for e in ledger.entries)
+        counts = Counter((_name(entry), entry.mechanism()) for entry in ledger.entries)
         found: dict[str, list[Mechanism]] = {}
-        for (run, noise, rate, label, overflow), count in counts.items():
-            found.setdefault(run, []).append(Mechanism(noise, rate, count, label, overflow))
+        for (run, one), count in counts.items():
+            found.setdefault(run, []).append(replace(one, count=count))
         return cls.merged(cls(_sorted({run: tuple(made) for run, made in found.items()})), *before)
 
     def check(self, ledger: Releases) -> None:
@@ -98,7 +105,14 @@ class Origin:
 
     def beyond(self, ledger: Releases) -> Origin:
         """The runs with releases that ``ledger`` lacks."""
-        held = Counter(_name(entry) for entry in _whole(ledger).entries)
+        return self._missing_in(_whole(ledger))
+
+    def of_other_splits(self, ledger: Releases) -> Origin:
+        """The runs with releases that are not among the ledger's own entries: for a split's, those of other splits."""
+        return self._missing_in(ledger)
+
+    def _missing_in(self, ledger: Releases) -> Origin:
+        held = Counter(_name(entry) for entry in ledger.entries)
         return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
 
     def called_public(self, why: str) -> Origin:
@@ -114,7 +128,7 @@ class Origin:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a file's header."""
-        runs = {run: [asdict(m) for m in made] for run, made in self.runs}
+        runs = {run: [plain_of(m) for m in made] for run, made in self.runs}
         raw: dict[str, Any] = {"runs": runs, "declared": list(self.declared)}
         if self.unseen:
             raw["unseen"] = list(self.unseen)
@@ -125,7 +139,7 @@ class Origin:
         """Read what :meth:`to_dict` wrote; None in files without an origin."""
         if raw is None:
             return cls()
-        runs = {str(run): merged(Mechanism(**one) for one in made) for run, made in raw["runs"].items()}
+        runs = {str(run): merged(mechanism_from(one) for one in made) for run, made in raw["runs"].items()}
         declared, unseen = ([str(item) for item in items] for items in (raw["declared"], raw.get("unseen", ())))
         return cls(_sorted(runs), tuple(declared), tuple(unseen))
 
@@ -247,9 +261,25 @@ def check_origin(ledger: Releases, delta: float | None = None, **things: Any) ->
     return Origin.merged(*known.values())
 
 
+def check_split(ledger: Releases, origin: Origin) -> None:
+    """Raise :class:`ArgumentError` if other splits have shaped a model that is to be made into a split's ledger.
+
+    Its rows may be asked with what others have given. But the figure of its statement says nothing of the others' rows.
+    """
+    if origin.of_other_splits(ledger):
+        fix = (
+            "releases from another split of the data set have shaped what this begins from, and the statement of this "
+            "split's ledger would leave them out: give the ledger of all rows (Ledger, without split), whose figure is "
+            "for everybody, or start from fresh numbers"
+        )
+        raise ArgumentError("ledger", ledger, fix)
+
+
 def _whole(ledger: Releases) -> Releases:
-    """The underlying ledger of a run that repeats its releases; otherwise the ledger itself."""
-    book: Releases = getattr(ledger, "_whole", ledger)
+    """The underlying ledger of a run that repeats its releases, or of a split; otherwise the ledger itself."""
+    book = ledger
+    while (beneath := getattr(book, "_whole", None)) is not None:
+        book = beneath
     return book
 
 

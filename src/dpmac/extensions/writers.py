@@ -26,6 +26,7 @@ from typing import Any
 from dpmac.checks import ArgumentError
 from dpmac.limits import parsed
 
+_BEGINS = b'{"process": '  # every writer's file, once its writer is named
 _LONGEST = 1024  # bytes that are read of what somebody else has written
 _TRIES = 100  # times that the file may be gone when it is locked, because its writer has just ended
 
@@ -93,6 +94,9 @@ def _locked(place: Path, ledger: Path) -> int | None:
         except OSError:  # a disk without locks
             os.close(handle)
             return None
+        if not _is_of_a_writer(handle):  # somebody's file, which is not ours to write to or to remove
+            os.close(handle)
+            return None
         if _is_at(handle, place):
             _note(handle)
             return handle
@@ -116,6 +120,15 @@ def _is_at(handle: int, place: Path) -> bool:
         return os.path.samestat(os.fstat(handle), os.stat(place, follow_symlinks=False))
     except FileNotFoundError:
         return False
+
+
+def _is_of_a_writer(handle: int) -> bool:
+    """Whether a file is new, or what a writer that was killed has left."""
+    try:
+        found = os.pread(handle, len(_BEGINS), 0)
+    except OSError:
+        return False
+    return found in (b"", _BEGINS)
 
 
 def _note(handle: int) -> None:
@@ -143,6 +156,7 @@ def _after_fork() -> None:
     for right in _RIGHTS.values():
         if right.handle is not None:
             os.close(right.handle)  # the parent still holds its lock
+            right.handle = None  # whoever is inside has nothing to give back: the number may be another file's by then
     _RIGHTS.clear()
     _MAKING = threading.Lock()
 

@@ -31,12 +31,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmac.kernels.quick_losses import TAIL
+from dpmac.kernels.quick_losses import quick_step as _quick_step
+
 if TYPE_CHECKING:
     from dpmac.privacy.accounting import Mechanism
 
 DEFAULT_INTERVAL = 1e-4  # the default of dp-accounting
 FAR = 10.0  # standard deviations: dp-accounting truncates the tails of a Gaussian just before
-TAIL = 1e-15  # the default of dp-accounting: mass that a composition may move to an infinite loss
 KEEP = 3.0  # the default interval is kept if it takes at most this many times the intended points
 MANY = 10_000  # above this number of steps, a composition of compositions
 
@@ -90,34 +92,38 @@ def gaussian_epsilon(sigma: float, delta: float) -> float:
     return epsilon + 4e-12 + 1e-12 * epsilon
 
 
-def composed(mechanisms: Sequence[Mechanism], effort: Effort = FULL) -> Any:
+def composed(mechanisms: Sequence[Mechanism], effort: Effort = FULL, coarsest: float = 0.0) -> Any:
     """dp-accounting's privacy loss distribution of all ``mechanisms`` (each with noise), rounded upwards.
 
-    The last few are cached, for epsilons at many deltas.
+    The last few are cached, for epsilons at many deltas. ``coarsest`` is the least interval of the grid.
     """
-    return _composed(tuple(mechanisms), effort)
+    return _composed(tuple(mechanisms), effort, coarsest)
 
 
 @functools.lru_cache(maxsize=4)
-def _composed(mechanisms: tuple[Mechanism, ...], effort: Effort) -> Any:
+def _composed(mechanisms: tuple[Mechanism, ...], effort: Effort, coarsest: float) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as library
 
-    h = interval(mechanisms, effort)
-    whole = library.identity(value_discretization_interval=h)
+    if any(m.search is not None for m in mechanisms):
+        from dpmac.kernels.selection import with_searches  # which composes the runs by this module
+
+        return with_searches(mechanisms, effort)
+    h = max(interval(mechanisms, effort), coarsest)
+    one_step: Callable[..., Any] = _full_step
+    parts = [library.identity(value_discretization_interval=h)]
+    if effort.quick:
+        one_step, parts = _quick_step, []
     plain = one_gaussian(mechanisms)
     if math.isfinite(plain):
-        whole = whole.compose(library.from_gaussian_mechanism(plain, value_discretization_interval=h))
-    one_step: Callable[..., Any] = _full_step
-    if effort.quick:
-        one_step = _quick_step
+        parts.append(one_step(plain, value_discretization_interval=h, sampling_prob=1.0))
     for m in mechanisms:
         if m.sample_rate < 1.0 and m.count:
             step = one_step(m.noise_multiplier, value_discretization_interval=h, sampling_prob=m.sample_rate)
             one = _Step.of(m.noise_multiplier, m.sample_rate)
             # if there are few points (a thousand), the library first raises their number to that of the steps
             twice = one.twice(m.count) or (m.count > MANY and one.width < 1500 * h)
-            whole = whole.compose(_times(step, m.count, twice))
-    return whole
+            parts.append(_times(step, m.count, twice))
+    return functools.reduce(lambda whole, part: whole.compose(part), parts)
 
 
 @functools.lru_cache(maxsize=8)
@@ -132,40 +138,6 @@ def _full_step(sigma: float, value_discretization_interval: float, sampling_prob
     return library.from_gaussian_mechanism(
         sigma, value_discretization_interval=value_discretization_interval, sampling_prob=sampling_prob
     )
-
-
-def _quick_step(sigma: float, value_discretization_interval: float, sampling_prob: float) -> Any:
-    """``from_gaussian_mechanism`` up to rounding, vectorised, in a tenth of the time.
-
-    For searches only. No reported number, and no check of a calibration, relies on it.
-    """
-    from dp_accounting.pld import pld_pmf, privacy_loss_distribution, privacy_loss_mechanism
-    from scipy.special import log_ndtr, ndtr
-
-    h, q = value_discretization_interval, sampling_prob
-
-    def one_way(adjacency: Any) -> Any:
-        removal = adjacency == privacy_loss_mechanism.AdjacencyType.REMOVE
-        ends = privacy_loss_mechanism.GaussianPrivacyLoss(
-            sigma, sampling_prob=q, adjacency_type=adjacency
-        ).connect_dots_bounds()
-        low, high = math.floor(ends.epsilon_lower / h), math.ceil(ends.epsilon_upper / h)
-        epsilons = np.arange(low, high + 1) * h
-        sign = 1.0 if removal else -1.0
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            plain = sign * np.log1p(np.maximum(np.expm1(sign * epsilons) / q, -1.0))  # the loss without sampling
-            plain = np.where(sign * epsilons > 50, epsilons - sign * math.log(q), plain)
-            x = -sign * 0.5 - plain * sigma**2  # outcomes below this point have at least that loss
-            mixed = (1 - q) * ndtr(x / sigma) + q * ndtr((x + sign) / sigma)
-            if removal:
-                deltas = mixed - np.exp(epsilons + log_ndtr(x / sigma))
-            else:
-                deltas = ndtr(x / sigma) - np.exp(epsilons + np.log(mixed))
-        deltas = np.minimum.accumulate(np.clip(np.nan_to_num(deltas, nan=0.0), 0.0, 1.0))
-        return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(h, low, high, deltas)
-
-    ways = privacy_loss_mechanism.AdjacencyType
-    return privacy_loss_distribution.PrivacyLossDistribution(one_way(ways.REMOVE), one_way(ways.ADD))
 
 
 def _times(step: Any, count: int, twice: bool) -> Any:

@@ -7,6 +7,7 @@ from dpmac.mac.second_order import SecondOrder
 from dpmac.mac.wsteps import (
     Averaged,
     ConjugateGradient,
+    NoiseGain,
     OptimizerStep,
     RidgeSolve,
     Schedule,
@@ -37,6 +38,7 @@ __all__ = [
     "FirstOrder",
     "FixedPrediction",
     "GaussNewton",
+    "NoiseGain",
     "OptimizerStep",
     "Polynomial",
     "RidgeSolve",

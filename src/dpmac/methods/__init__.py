@@ -11,6 +11,7 @@ from dpmac.methods.mean import DPMean, ReleasedMean
 from dpmac.methods.pca import DPPCA, ReleasedPCA
 from dpmac.methods.residuals import ResidualScale
 from dpmac.methods.ridge import linear_classifier
+from dpmac.methods.score import Score
 
 EXPANSIONS: dict[str, Expansion] = {"gradients": Gradients()}
 """The expansions of this package by name, for the contract tests."""
@@ -28,6 +29,7 @@ __all__ = [
     "ReleasedMean",
     "ReleasedPCA",
     "ResidualScale",
+    "Score",
     "follow_linear_path",
     "linear_autoencoder",
     "linear_classifier",

@@ -43,8 +43,8 @@ class DPPCA:
 
     ``radius`` is the distance from ``centre`` beyond which a row is pulled back. None takes sqrt(d), which no row
     exceeds whose features lie within 1 of the centre. The noise is fixed relative to the radius, so a smaller one
-    hears the data better until it clips away what matters. With ``normalise`` every row is put *on* the sphere
-    instead of into the ball: the radius then has no say in the components, and long rows none over short ones.
+    gives a better signal until it clips away what matters. With ``normalise`` every row is put *on* the sphere instead
+    of into the ball: the radius then does not influence the components, and long rows count no more than short ones.
 
     ``noise_multiplier`` 0 gives the exact components and no privacy, and the ledger will say so.
     """

@@ -35,7 +35,7 @@ class FrozenModule(FeatureMap):
     them. With ``tokens`` rows are whole numbers; otherwise rows are converted to the module's own precision. Features
     are given back in double precision, as those of every feature map.
 
-    Before it is used (:meth:`shape_after`) it is tried on made-up rows, and refused if rows have a say in each other,
+    Before it is used (:meth:`shape_after`) it is tried on made-up rows, and refused if rows influence each other,
     if it draws, if a buffer changes, or if it does not give one tensor with a row for each row. A token that is not in
     an embedding makes its row's features NaN, and the row then counts as blank.
 

@@ -144,7 +144,7 @@ def _block_gradients(task: Task, columns: Columns) -> dict[str, Tensor]:
 
 
 def check_rows_alone(task: Task, parts: Callable[..., list[Part]], kinds: Columns) -> None:
-    """Raise if rows have a say in each other's parts: the whole query is tried, with outrageous rows as well."""
+    """Raise if rows influence each other's parts: the whole query is tried, with outrageous rows as well."""
     blank = tuple(column.new_zeros(ROWS, *column.shape[1:]) for column in kinds)
     with plain_kernels():
         fault = fault_of(parts, trials(blank, tokens=True))

@@ -23,7 +23,7 @@ from dpmac.nets.activations import ACTIVATIONS, IDENTITY, Activation, activation
 from dpmac.nets.files import read_tensors, rebuilding, write_tensors
 from dpmac.nets.layers import LAYERS, Beside, Dense, Layer, ReLUBeyond, Shape, WeightLayer
 from dpmac.nets.stages import Stage
-from dpmac.randomness import NoiseSource
+from dpmac.randomness import NoiseSource, SystemNoise
 
 FORMAT = "dpmac-network-2"
 
@@ -156,7 +156,8 @@ class Network(Shaped):
 class DenseNetwork(Network):
     """Dense layers of ``sizes[0] -> sizes[1] -> ... -> sizes[-1]`` units with bias; ``hidden`` names the activations.
 
-    ``hidden`` is one activation for all hidden layers or one for each.
+    ``hidden`` is one activation for all hidden layers or one for each. The first weights are drawn from ``source``, the
+    operating system if it is None.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class DenseNetwork(Network):
         sizes: Sequence[int],
         hidden: str | Activation | Sequence[str | Activation] = "tanh",
         *,
-        source: NoiseSource,
+        source: NoiseSource | None = None,
     ) -> None:
         if len(sizes) < 2:
             raise ArgumentError("sizes", sizes, "give at least the number of inputs and of outputs")
@@ -180,7 +181,7 @@ class DenseNetwork(Network):
         stack: list[Layer | Activation | str] = [Dense(*whole[:2])]
         for name, d_in, d_out in zip(names, whole[1:-1], whole[2:], strict=True):
             stack += [name, Dense(d_in, d_out)]
-        super().__init__(stack, input_shape=whole[:1], source=source)
+        super().__init__(stack, input_shape=whole[:1], source=source or SystemNoise())
 
 
 class WideNetwork(Network):

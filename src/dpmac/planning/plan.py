@@ -14,8 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dpmac.checks import ArgumentError, PrivacyWarning, integer, number
+from dpmac.kernels.moments import merged
+from dpmac.kernels.selection import plain_of
 from dpmac.planning.calibration import calibrate
-from dpmac.privacy.accounting import MIN_DELTA, Accountant, Mechanism, check_multiplier, epsilon_of, merged
+from dpmac.privacy.accounting import MIN_DELTA, Accountant, Mechanism, check_multiplier, epsilon_of
 from dpmac.privacy.sampling import MIN_OVERFLOW, MIN_RATE, PoissonSampler
 from dpmac.randomness import NoiseSource
 
@@ -123,7 +125,8 @@ class Plan:
         return epsilon_of(self.mechanisms(), self.delta, accountant)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "sample_rate": self.sample_rate}
+        before = [plain_of(m) for m in self.before]
+        return {**asdict(replace(self, before=())), "before": before, "sample_rate": self.sample_rate}
 
 
 @functools.lru_cache(maxsize=256)

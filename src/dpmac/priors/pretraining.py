@@ -81,8 +81,7 @@ class DrawnStart:
                 _known.popitem(last=False)
         _known.move_to_end(key)
         network.load_state_dict(_known[key])
-        if known.runs:
-            mark(network, known)
+        mark(network, Origin.merged(network.origin, known))
 
     def rows(self, width: int) -> int:
         """How many rows are drawn for a network of ``width`` inputs."""

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from dpmac.checks import ArgumentError, integer, number
-from dpmac.kernels.loss_distributions import FULL, ROUGH, Effort, composed, gaussian_epsilon, one_gaussian, quiet_absl
+from dpmac.kernels.loss_distributions import FULL, Effort, composed, gaussian_epsilon, one_gaussian
+from dpmac.kernels.moments import merged
+from dpmac.kernels.selection import Selection, figure_with_searches, renyi_epsilon
 
 Accountant = Literal["pld", "rdp"]
 Figure = tuple[float, Literal["pld", "rdp", "gaussian"]]  # epsilon, and what gave it: "gaussian" is the closed form
 MIN_MULTIPLIER = 0.01  # below it epsilon is in the thousands, and the accountants are unreliable
 MIN_DELTA = 1e-12
 ROUNDOFF = 1e-14  # probability set aside for each release: over ten times the rounding error observed in PLDs
-ROUGH_ORDERS = (1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 8, 11, 16, 24, 32, 48, 63, 128, 256, 512, 1024)
 UNIT = "one row, there or blank (the number of rows is public)"
 
 
@@ -35,7 +36,8 @@ class Mechanism:
     ``noise_multiplier`` is the standard deviation of the noise divided by the sensitivity; 0 means no privacy.
     ``sample_rate`` 1 means that all rows were used (the plain Gaussian mechanism). ``overflow`` is an upper bound on
     the probability that a sample is full (:class:`dpmac.privacy.sampling.PoissonSampler`). A row then shares the
-    capacity with others, and the release has sensitivity 2; :func:`with_overflow` says what this costs.
+    capacity with others, and the release has sensitivity 2; :func:`with_overflow` says what this costs. ``split`` names
+    the split of the data set whose rows alone were read; "" if any row may have been. No place is in two splits.
     """
 
     noise_multiplier: float
@@ -43,6 +45,8 @@ class Mechanism:
     count: int = 1
     label: str = "gaussian"
     overflow: float = 0.0
+    split: str = ""
+    search: Selection | None = None  # of private runs: then this is the least noise multiplier of any of their releases
 
     def __post_init__(self) -> None:
         # stored as plain floats: a half-precision number would round or overflow in later arithmetic
@@ -52,9 +56,14 @@ class Mechanism:
         object.__setattr__(self, "count", integer("count", self.count, "give a whole number, at least 0", low=0))
         chance = number("overflow", self.overflow, "give a chance from 0 to below 1", low=0.0, high=1.0 - 2**-53)
         object.__setattr__(self, "overflow", chance)
+        if self.search is not None and (self.noise_multiplier, rate, chance) != (self.search.least_noise, 1.0, 0.0):
+            raise ArgumentError("search", self.search, "give its least_noise, and no rate or overflow beside it")
 
     def describe(self, of: str = "rows") -> str:
         """One line for the privacy statement; ``of`` names the things that samples are drawn from."""
+        of += f" of the split {self.split!r}" * bool(self.split)
+        if self.search is not None:
+            return f"{self.label}: {self.search.describe(of)}"
         rows = f"all {of}"
         if self.sample_rate < 1.0:
             cut = f", larger than its capacity at most once in {1 / self.overflow:.2g}" if self.overflow else ""
@@ -72,30 +81,10 @@ def check_multiplier(noise_multiplier: float) -> float:
     return number("noise_multiplier", noise_multiplier, fix, low=MIN_MULTIPLIER)
 
 
-def merged(mechanisms: Iterable[Mechanism]) -> tuple[Mechanism, ...]:
-    """Equal mechanisms merged into one with their total count, in order of first appearance (which cannot matter)."""
-    counts: dict[Mechanism, int] = {}
-    for m in mechanisms:
-        key = replace(m, count=1)
-        counts[key] = counts.get(key, 0) + m.count
-    return tuple(replace(m, count=count) for m, count in counts.items())
-
-
-def event_of(mechanisms: Iterable[Mechanism]) -> Any:
-    """The dp-accounting event that composes ``mechanisms``."""
-    import dp_accounting as dpa
-
-    events = []
-    for m in merged(mechanisms):
-        if m.count == 0:
-            continue
-        event = dpa.GaussianDpEvent(m.noise_multiplier)
-        if m.noise_multiplier == 0:
-            event = dpa.NonPrivateDpEvent()
-        elif m.sample_rate < 1.0:
-            event = dpa.PoissonSampledDpEvent(m.sample_rate, event)
-        events.append(dpa.SelfComposedDpEvent(event, m.count))
-    return dpa.ComposedDpEvent(events)
+def by_split(mechanisms: Sequence[Mechanism]) -> list[tuple[Mechanism, ...]]:
+    """For each split, what its rows took part in: releases from all rows, and its own (docs/proof.md, "Splits")."""
+    names = {m.split for m in mechanisms} - {""} or {""}
+    return [merged(replace(m, split="") for m in mechanisms if m.split in ("", name)) for name in sorted(names)]
 
 
 def epsilon_of(mechanisms: Sequence[Mechanism], delta: float, accountant: Accountant = "pld") -> float:
@@ -139,12 +128,8 @@ def with_overflow(mechanisms: Sequence[Mechanism], delta: float) -> list[tuple[l
         return [plain]
 
     def worst(m: Mechanism) -> Mechanism:
-        if m.overflow == 0:
-            return m
-        half = m.noise_multiplier / 2
-        if half < MIN_MULTIPLIER:
-            half = 0.0
-        return replace(m, noise_multiplier=half, overflow=0.0)
+        half = m.noise_multiplier / 2 if m.overflow else m.noise_multiplier
+        return replace(m, noise_multiplier=half * (half >= MIN_MULTIPLIER), overflow=0.0)
 
     doubled = ([worst(m) for m in mechanisms], delta)
     return [plain, doubled] if delta - chance >= MIN_DELTA else [doubled]
@@ -158,7 +143,8 @@ def cost_of(mechanisms: tuple[Mechanism, ...], delta: float, accountant: Account
         raise ArgumentError("accountant", accountant, "choose 'pld' or 'rdp'")
     if not released:
         return 0.0, accountant
-    return min(_plain_cost(some, left, accountant, effort) for some, left in with_overflow(released, delta))
+    every = (with_overflow(mine, delta) for mine in by_split(released))
+    return max(min(_plain_cost(some, left, accountant, effort) for some, left in bounds) for bounds in every)
 
 
 def _plain_cost(released: Sequence[Mechanism], delta: float, accountant: Accountant, effort: Effort) -> Figure:
@@ -166,26 +152,19 @@ def _plain_cost(released: Sequence[Mechanism], delta: float, accountant: Account
     released = [replace(m, sample_rate=1.0) if m.sample_rate > 1.0 - 1e-12 else m for m in released]
     if any(m.noise_multiplier == 0 for m in released):
         return math.inf, accountant
+    if any(m.search is not None for m in released):
+        left = trusted(released, delta) if accountant == "pld" else ("rdp", delta)
+        return figure_with_searches(released, delta, left[1] if left[0] == "pld" else None, effort)
     if accountant == "pld":
         accountant, delta = trusted(released, delta)
     if accountant == "rdp":
-        epsilon = _moments(released, delta, effort)
+        epsilon = renyi_epsilon(released, delta, effort)
         if epsilon > 0.0:
             return epsilon, "rdp"
         return gaussian_epsilon(one_gaussian(released, unsampled=True), delta), "gaussian"  # no less than with sampling
     if all(m.sample_rate == 1.0 for m in released):
         return gaussian_epsilon(one_gaussian(released), delta), "gaussian"
     return float(composed(released, effort).get_epsilon_for_delta(delta)), "pld"
-
-
-def _moments(mechanisms: Sequence[Mechanism], delta: float, effort: Effort) -> float:
-    """The epsilon by RDP; 0 for a tiny cost whose moments are lost to rounding and come out negative."""
-    from dp_accounting import rdp
-
-    with quiet_absl():
-        accountant = rdp.RdpAccountant(ROUGH_ORDERS) if effort is ROUGH else rdp.RdpAccountant()
-        accountant.compose(event_of(mechanisms))
-        return float(accountant.get_epsilon(delta))
 
 
 def accountant_version() -> str:

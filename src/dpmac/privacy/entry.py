@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dpmac.kernels.selection import Selection
 from dpmac.privacy.accounting import Mechanism
 from dpmac.privacy.sampling import ROW
 
@@ -26,6 +27,9 @@ class Entry:
     model: str = ""  # the model that it was made for: the user's own words (Ledger.noting)
     run: str = field(default="", compare=False)  # id of the training run, or of the Ledger object that wrote it
     unit: str = ROW  # unit of privacy: what neighbouring tables differ in
+    split: str = ""  # the split of the data set whose rows alone were read (extensions/splits.py); "" for all rows
+    search: Selection | None = None  # the entry is a whole search, which releases the best of some runs
 
     def mechanism(self) -> Mechanism:
-        return Mechanism(self.noise_multiplier, self.sample_rate, 1, self.label, self.overflow)
+        mine = (self.overflow, self.split, self.search)
+        return Mechanism(self.noise_multiplier, self.sample_rate, 1, self.label, *mine)

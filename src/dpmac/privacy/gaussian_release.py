@@ -115,16 +115,10 @@ class ReleaseRequest:
 
     @classmethod
     def of(
-        cls,
-        batch: Batch,
-        query: Query,
-        noise_multiplier: float,
-        source: NoiseSource,
-        divisor: float,
-        micro_batch: int | None,
+        cls, batch: Batch, query: Query, noise: float, source: NoiseSource, divisor: float, micro_batch: int | None
     ) -> ReleaseRequest:
         """Check the arguments; raises :class:`ArgumentError` if they cannot be released."""
-        sigma = check_multiplier(noise_multiplier)
+        sigma = check_multiplier(noise)
         scales = _checked_scales(query.partitions, sigma)
         _check_arguments(batch, divisor, micro_batch)
         paddings = batch.paddings(sigma)
@@ -143,7 +137,7 @@ class ReleaseRequest:
 
     def check_ledger(self, ledger: Releases) -> None:
         """Raise if this release must not be recorded in ``ledger``."""
-        ledger.check_unit(self.batch.unit)
+        ledger.check_unit(self.batch.unit, self.batch.n)
         if self.batch.origin:
             self.batch.origin.check(ledger)
 

@@ -7,7 +7,8 @@ An entry is appended before any noise on the sums of its release is drawn. Users
 from __future__ import annotations
 
 from dpmac.checks import ArgumentError
-from dpmac.privacy.accounting import Accountant, Mechanism, epsilon_of, merged
+from dpmac.kernels.moments import merged
+from dpmac.privacy.accounting import Accountant, Mechanism, epsilon_of
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.sampling import ROW
 from dpmac.privacy.statement import Statement
@@ -40,7 +41,7 @@ class Releases:
         """The unit of privacy of all entries; "row" if there are none."""
         return next((entry.unit for entry in self._entries), ROW)
 
-    def check_unit(self, unit: str) -> None:
+    def check_unit(self, unit: str, places: int | None = None) -> None:  # noqa: ARG002 - for the ledger of a split
         """Raise if the unit differs: a guarantee for single rows says little about a person with many rows."""
         if self._entries and unit != self.unit:
             fix = f"it holds releases whose unit of privacy is a {self.unit}, not a {unit}: release by the same unit"

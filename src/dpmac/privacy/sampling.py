@@ -175,7 +175,8 @@ class Batch:
         self._shards = shards or (len(rows),)  # number of places in each process
         self.spots_per_place, self.unit = rows.spots_per_place, rows.unit
         # public, unlike the actual number of rows; for persons with fewer rows than spots, an upper bound
-        self.expected_rows = sample_rate * sum(self._shards) * self.spots_per_place
+        self.n = sum(self._shards)
+        self.expected_rows = sample_rate * self.n * self.spots_per_place
         if isinstance(columns, tuple):
             device = columns[0].device
         self.device = device or torch.device("cpu")

@@ -73,12 +73,14 @@ class Statement:
         """The statement, one sentence or list item a line."""
         if not self.mechanisms:
             return ["Nothing was released, so nothing was spent: epsilon = 0."]
-        lines = [*self._guarantee(), "Mechanisms, all composed in the figure above:"]
-        lines += [f"  - {line}" for line in self.described()]
+        composed = "all composed in the figure above:"
+        if any(m.split for m in self.mechanisms):
+            composed = "composed for each split with those on all; the figure above is the largest (no one is in two):"
+        lines = [*self._guarantee(), f"Mechanisms, {composed}", *(f"  - {line}" for line in self.described())]
         return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in self.not_covered())]
 
     def _guarantee(self) -> list[str]:
-        epsilon, delta = round_up(self.epsilon), not_less(self.delta)
+        epsilon, delta = round_up(self.epsilon, 2 + 2 * (self.epsilon < 0.1)), not_less(self.delta)
         if not self.noisy or math.isinf(self.epsilon):
             noise = "with too little" if self.noisy else "without"
             return [
@@ -89,7 +91,7 @@ class Statement:
         if self.seeded:
             lines, model = [SEEDED_LINE], "With unpredictable noise the model would be"
         lines += [
-            f"{model} ({epsilon}, {delta})-differentially private: epsilon = {epsilon} at delta = {delta}.",
+            f"{model} differentially private with epsilon = {epsilon} at delta = {delta}.",
             f"Unit of privacy: {unit_in_words(self.unit)}.",
             self._accountant(),
         ]
@@ -112,6 +114,8 @@ class Statement:
         kind, version, name = self._kind(), accountant_version(), "privacy loss distributions"
         if kind == "rdp":
             lost = "at so small a delta, after so many releases, privacy loss distributions would be lost in rounding"
+            if any(m.search is not None for m in self.mechanisms):
+                lost = "the bound by privacy loss distributions is no smaller"
             return f"Accountant: the moments accountant (RDP, {version}); {lost}."
         if kind == "gaussian":
             name = "the closed form of the Gaussian mechanism"
@@ -122,15 +126,11 @@ class Statement:
 
     def to_dict(self) -> dict[str, Any]:
         """A dictionary for JSON; an infinite epsilon becomes None."""
-
-        def finite(value: float) -> float | None:
-            return value if math.isfinite(value) else None
-
-        shown = ("label", "noise_multiplier", "sample_rate", "overflow", "count")
+        epsilons = {"epsilon": self.epsilon, "epsilon_rdp": self.epsilon_rdp}
+        shown = ("label", "noise_multiplier", "sample_rate", "overflow", "count", "split")
         return {
             "private": self.private,
-            "epsilon": finite(self.epsilon),
-            "epsilon_rdp": finite(self.epsilon_rdp),
+            **{name: value if math.isfinite(value) else None for name, value in epsilons.items()},
             "delta": self.delta,
             "unit": unit_in_words(self.unit),
             "accountant": f"{self._kind().upper()}, {accountant_version()}",

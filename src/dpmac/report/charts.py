@@ -55,7 +55,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Line:
-    """Points that are joined; ``dots`` marks them, ``area`` fills what is below."""
+    """Points that are joined; ``dots`` marks them, ``area`` fills what is below, ``band`` so far above and below."""
 
     label: str
     points: Sequence[Point]
@@ -64,6 +64,7 @@ class Line:
     thin: bool = False
     dots: bool = False
     area: bool = False
+    band: Sequence[float] = ()
 
     @property
     def style(self) -> str:
@@ -165,6 +166,11 @@ def _drawn(line: Line, at: Callable[[Point], tuple[str, str]], x: Axis, y: Axis,
         return []
     path = "M" + "L".join(f"{h} {v}" for h, v in places)
     parts = []
+    if line.band:
+        upper = [at((h, v + half)) for (h, v), half in zip(line.points, line.band, strict=True)]
+        lower = [at((h, v - half)) for (h, v), half in zip(line.points, line.band, strict=True)]
+        shape = "M" + "L".join(f"{h} {v}" for h, v in (*upper, *reversed(lower))) + "Z"
+        parts.append(f'<path class="area {line.style}" d="{shape}"/>')
     if line.area:
         shape = f"{path}L{places[-1][0]} {floor:.1f}L{places[0][0]} {floor:.1f}Z"
         parts.append(f'<path class="area {line.style}" d="{shape}"/>')

@@ -1,11 +1,13 @@
-"""What a model makes of each column, on synthetic rows: partial dependence, and what comes back of a row.
+"""What a model makes of each column, around a reference row, and what comes back of synthetic rows.
 
-Everything here asks a released model about rows that nobody is in (:mod:`dpmac.report.synthetic`).
+Everything here asks a released model about rows that are public or that nobody is in (:mod:`dpmac.report.synthetic`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,35 +15,59 @@ import numpy as np
 from dpmac.report.synthetic import Array, Cells, Maker
 from dpmac.tables import ColumnKind, Schema
 
-ROWS = 200  # synthetic rows that each value is tried on
-POINTS = 21  # of a number's range
-ASKED = 600_000  # predictions at most: with very many columns fewer rows and points are tried
+ROWS = 200  # synthetic rows of a way back
+POINTS = 21  # of a number's range; with more than WIDE columns FEW
+WIDE, FEW = 40, 5
+BLOCK = 4096  # rows that are asked about at a time
 MANY = 4  # outputs that are drawn at most
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Of one column the values tried, and the mean prediction (values, outputs) over synthetic rows that have each."""
+    """Of one column the values tried, and the prediction (values, outputs) for the reference row with each of them.
+
+    ``noise`` is how much of that may be the noise of the training: predictions of the noisy copies less those of the
+    model (copies, values, outputs), counted from the reference; empty if it is not known.
+    """
 
     column: str
     of: ColumnKind
     cells: Cells
     means: Array
+    noise: Array
 
     @property
     def size(self) -> float:
-        """How far the column moves a prediction: largest less smallest mean, of the output that moves most."""
-        return float((self.means.max(axis=0) - self.means.min(axis=0)).max())
+        """How far the column moves a prediction: largest less smallest, of the output that moves most."""
+        return float(np.ptp(self.means, axis=0).max())
+
+    @property
+    def band(self) -> Array | None:
+        """Two deviations of the noise at each value (values, outputs); None if it is not known."""
+        if not len(self.noise):
+            return None
+        found: Array = 2 * np.sqrt(np.square(self.noise).mean(axis=0))
+        return found
+
+    @property
+    def drowned(self) -> bool:
+        """Whether noise alone would have moved the prediction as far, in half of the copies or more."""
+        if not len(self.noise):
+            return False
+        alone = np.ptp(self.noise, axis=1).max(axis=1)
+        return bool(np.mean(alone >= self.size) >= 0.5)
 
 
 @dataclass(frozen=True)
 class Effects:
-    """All columns, those that move the prediction most first; what the outputs are called, and how many rows."""
+    """All columns, those that move the prediction most first and those that drown in noise last; what the outputs are
+    called; the reference row's cells in words, and what is predicted for it."""
 
     outputs: tuple[str, ...]
     probabilities: bool
     columns: tuple[Effect, ...]
-    rows: int
+    reference: dict[str, str]
+    there: Array
     left_out: int = 0  # outputs that move less
 
 
@@ -59,33 +85,86 @@ class WayBack:
     kept: dict[str, float]
 
 
-def effects_of(estimator: Any, maker: Maker, schema: Schema | None) -> Effects:
-    """The effect of every column on a classifier's probabilities or a regressor's values."""
+def effects_of(
+    estimator: Any,
+    maker: Maker,
+    schema: Schema | None,
+    copies: Sequence[Any] = (),
+    reference: Mapping[str, float] | None = None,
+) -> Effects:
+    """The effect of every column on a classifier's probabilities or a regressor's values: one is changed at a time, and
+    the others stay at the reference row. The work grows with the number of values that are tried.
+
+    ``copies`` differ from the estimator by the noise of its training (:mod:`dpmac.report.noise`); ``reference`` are
+    codes of a public row, for the columns that it knows, and the middle of ranges and first values are used for others.
+    """
     outputs, places, probabilities = _outputs(estimator, schema)
-    count = len(maker.columns)
-    points = POINTS
-    if count > 40:
-        points = 5
-    rows = max(10, min(ROWS, ASKED // (count * points)))
-    base = maker.rows(rows)
-
-    def effect(name: str) -> Effect:
-        cells = maker.tried(name, points)
-        many = {other: np.tile(values, len(cells.values)) for other, values in base.items()}
-        column = maker.columns[name]
-        many[name] = np.repeat(np.array(cells.values, dtype=column.dtype), rows)
-        found = _predictions(estimator, maker.shaped(many), probabilities)[:, places]
-        means = found.reshape(len(cells.values), rows, -1).mean(axis=1)
-        return Effect(name, column, cells, means)
-
-    found = sorted((effect(name) for name in maker.columns), key=lambda one: -one.size)
+    points = POINTS if len(maker.columns) <= WIDE else FEW
+    base = maker.usual(reference or {})
+    tried = {name: maker.tried(name, points) for name in maker.columns}
+    asked = _asked(estimator, copies, maker, base, tried, probabilities)[:, :, places]
+    there, start, found = asked[:, :1], 1, list[Effect]()
+    for name, cells in tried.items():
+        own = asked[:, start : start + len(cells.values)]
+        start += len(cells.values)
+        moved = own - there
+        found.append(Effect(name, maker.columns[name], cells, own[0], moved[1:] - moved[0]))
+    found.sort(key=lambda one: (one.drowned, -one.size))
     left_out = max(0, len(outputs) - MANY)
     if left_out:  # the outputs that any column moves most
-        moved = np.max([one.means.max(axis=0) - one.means.min(axis=0) for one in found], axis=0)
+        moved = np.max([np.ptp(one.means, axis=0) for one in found], axis=0)
         kept = sorted(np.argsort(-moved)[:MANY].tolist())
-        outputs = tuple(outputs[k] for k in kept)
-        found = [Effect(one.column, one.of, one.cells, one.means[:, kept]) for one in found]
-    return Effects(outputs, probabilities, tuple(found), rows, left_out)
+        outputs, there = tuple(outputs[k] for k in kept), there[:, :, kept]
+        found = [replace(one, means=one.means[:, kept], noise=one.noise[:, :, kept]) for one in found]
+    words = {name: maker.columns[name].label(cell) for name, cell in base.items()}
+    return Effects(outputs, probabilities, tuple(found), words, there[0, 0], left_out)
+
+
+def _asked(
+    estimator: Any,
+    copies: Sequence[Any],
+    maker: Maker,
+    base: Mapping[str, Any],
+    tried: Mapping[str, Cells],
+    probabilities: bool,
+) -> Array:
+    """Predictions (1 + copies, 1 + values, outputs): the reference row's, and with each value of each column."""
+    count = 1 + sum(len(cells.values) for cells in tried.values())
+    found = list[Array]()
+    starts = dict[str, int]()
+    start = 1
+    for name, cells in tried.items():
+        starts[name] = start
+        start += len(cells.values)
+    for first in range(0, count, BLOCK):
+        rows = min(BLOCK, count - first)
+        table = dict[str, Array]()
+        for name, column in maker.columns.items():
+            made = np.empty(rows, dtype=column.dtype)
+            made[:] = base[name]
+            for place, value in enumerate(tried[name].values):
+                row = starts[name] + place - first
+                if 0 <= row < rows:
+                    made[row] = value
+            table[name] = made
+        shaped = maker.shaped(table)
+        found.append(
+            np.stack([_predictions(one, given, probabilities) for one, given in _read(estimator, copies, shaped)])
+        )
+    return np.concatenate(found, axis=1)
+
+
+def _read(estimator: Any, copies: Sequence[Any], table: Any) -> list[tuple[Any, Any]]:
+    """The estimator and its copies, each with what to ask it: cells are read once for all copies."""
+    if not copies:
+        return [(estimator, table)]
+    raw = estimator._raw(table)
+    found = []
+    for one in (estimator, *copies):
+        reader = copy.copy(one)
+        reader._raw = lambda rows: rows
+        found.append((reader, raw))
+    return found
 
 
 def way_back(coder: Any, maker: Maker, rows: int = ROWS) -> WayBack:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dpmac.checks import how_many
 from dpmac.privacy.statement import not_less, round_up
 from dpmac.report.attack import Attack
 from dpmac.report.markup import Markup, facts, paragraph, text
@@ -34,6 +35,8 @@ def head_section(run: RunContents, attack: Attack | None) -> Markup:
         shown.append((f"{run.one}s", f"{run.plan.n:,}", "their number is public"))
     for name, value, other in _first_scores(run):
         words = "on public rows"
+        if run.scores is not None and run.scores.get("paid") is True:
+            words = "on private rows, by a release"
         if other:
             words += f"; {other}"
         shown.append((name.replace("_", " "), figure_of(value), words))
@@ -66,7 +69,7 @@ def _what(run: RunContents) -> str:
         side = "of"
     width = ""
     if columns:
-        width = f" {side} {columns} columns{table_}"
+        width = f" {side} {how_many(columns, 'column')}{table_}"
     if hasattr(estimator, "takes"):  # pictures have no columns
         width = f": it takes {estimator.takes()}"
     words = [f"{article} {run.kind}{of}{width}."]

@@ -229,7 +229,7 @@ def _layer_chart(layer: LayerSignal, one: str) -> Markup:
 
 def _ledger_row(one: Group) -> tuple[str, ...]:
     """Cells of the ledger's table: when, what, how often, noise, sampling, model, purpose, and whether seeded."""
-    noise, sampled, seeded = f"{one.noise_multiplier:.5g}", f"{100 * one.sample_rate:.4g} %", ""
+    noise, sampled, seeded = one.noise, f"{100 * one.sample_rate:.4g} %", ""
     if one.noise_multiplier == 0:
         noise = "none"
     if one.sample_rate == 1:
@@ -237,7 +237,7 @@ def _ledger_row(one: Group) -> tuple[str, ...]:
     if one.seeded:
         seeded = "seeded"
     date = Markup(f'<span class="still">{text(one.date or "not noted")}</span>')
-    return date, one.label, f"{one.count:,}", noise, sampled, one.model, one.purpose, seeded
+    return date, one.what, f"{one.count:,}", noise, sampled, one.model, one.purpose, seeded
 
 
 def ledger_section(run: RunContents) -> Markup:

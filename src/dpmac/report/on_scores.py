@@ -14,7 +14,8 @@ from dpmac.report.run_contents import RunContents
 NO_SCORES = Markup(
     "There are no scores here. A score on the rows that the model was trained on, or on other private rows, is "
     "a release of its own and is not covered by the guarantee. "
-    "<code>dpmac evaluate RUN FILE --public</code> keeps scores on rows that are public, and they will stand here."
+    "<code>dpmac evaluate RUN FILE --epsilon 0.5 --ledger LEDGER</code> pays for private scores, "
+    "<code>--public</code> keeps scores on rows that are public, and either will stand here."
 )
 
 
@@ -46,17 +47,33 @@ def scores_section(run: RunContents) -> Markup:
     scores = scores_in(found)
     shown_beside = {other for name, (other, _) in BESIDE.items() if name in scores}
     rows = [
-        (name.replace("_", " "), figure_of(value), beside(name, scores))
+        (name.replace("_", " "), figure_of(value) + _interval(name, found), beside(name, scores))
         for name, value in scores.items()
         if name not in shown_beside or name == "base_rate"
     ]
     trained = "the rows that it was trained on"
     if run.one != "row":
         trained = "the persons whose rows it was trained on"
-    words = paragraph(f"Measured on {count}{where} {said}. The guarantee is about {trained}, not about these rows.")
+    about = f"The guarantee is about {trained}, not about these rows."
+    if found.get("paid") is True and found.get("price"):
+        about = (
+            f"{found['price']} In brackets: 95 % intervals, for the noise of the release and the chance of these rows."
+        )
+    words = paragraph(f"Measured on {count}{where} {said}. {about}")
     kept = [0, 1] + [2] * any(row[2] for row in rows)
     shown = table(("score", "value", "to be seen beside")[: len(kept)], [[row[k] for k in kept] for row in rows], (1,))
     return section("scores", title, words, shown, *_thresholds(found), *_progress(run))
+
+
+def _interval(name: str, found: Mapping[str, Any]) -> str:
+    """The interval of a private score, in brackets; empty if there is none."""
+    known = found.get("intervals")
+    if not isinstance(known, Mapping) or name not in known:
+        return ""
+    ends = known[name]
+    if not isinstance(ends, list) or len(ends) != 2:
+        raise ValueError(f"evaluation.json: its interval of {name!r} is not two numbers")
+    return f" ({figure_of(ends[0])} to {figure_of(ends[1])})"
 
 
 def beside(name: str, scores: Mapping[str, Any]) -> str:

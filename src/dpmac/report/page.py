@@ -18,6 +18,7 @@ from dpmac.report.on_columns import columns_section
 from dpmac.report.on_model import head_section
 from dpmac.report.on_privacy import attack_section, ledger_section, signal_section, spending_section, statement_section
 from dpmac.report.on_scores import calibration_section, scores_section
+from dpmac.report.on_terms import is_additive, terms_section
 from dpmac.report.run_contents import RunContents, contents_of
 from dpmac.report.style import STYLE
 
@@ -52,6 +53,8 @@ def page_of(run: RunContents) -> str:
     of_inputs = columns_section
     if takes_pictures(run):
         of_inputs = pictures_section
+    elif is_additive(run):
+        of_inputs = terms_section
     sections: list[Markup | None] = [
         head_section(run, attack),
         scores_section(run),

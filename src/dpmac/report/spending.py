@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from dpmac.extensions.searches import SEARCH
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Ledger, Plan
 from dpmac.privacy.entry import Entry
@@ -30,16 +31,29 @@ class Group:
     noise_multiplier: float
     sample_rate: float
     seeded: bool
+    split: str
     count: int
     first: str  # when the first was made, and the last
     last: str
+
+    @property
+    def noise(self) -> str:
+        """The noise multiplier in short; the runs of a search have several."""
+        if self.label == SEARCH:
+            return "several"
+        return f"{self.noise_multiplier:.5g}"
+
+    @property
+    def what(self) -> str:
+        """What was released, and of which split of the data set."""
+        return self.label + f" (split {self.split})" * bool(self.split)
 
     @property
     def date(self) -> str:
         return self.first[:10]
 
 
-_ALIKE = tuple(field.name for field in fields(Group))[:6]
+_ALIKE = tuple(field.name for field in fields(Group))[:7]
 
 
 @dataclass(frozen=True)

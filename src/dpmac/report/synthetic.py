@@ -18,6 +18,7 @@ from dpmac.tables import ColumnKind, Number, Schema
 Array = np.ndarray[Any, Any]
 SEED = 1910_06924
 MISSING = "missing"
+ENDS = 1025  # cells among which that of a reference row is found
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,24 @@ class Maker:
         for place, (name, column) in enumerate(self.columns.items()):
             drawn[name] = column.drawn(source.spawn(f"{place}").uniform(count).numpy())
         return drawn
+
+    def usual(self, codes: Mapping[str, float]) -> dict[str, Any]:
+        """A reference row: of each column the cell nearest to a public code, else the middle or the first value."""
+        found = {}
+        for name, column in self.columns.items():
+            cells = column.examples(ENDS)
+            if column.code_width != 1:
+                found[name] = cells[0]
+                continue
+            places = column.coded(name, cells)
+            wanted = codes.get(name)
+            if wanted is None and not column.ordered:
+                found[name] = cells[0]
+                continue
+            if wanted is None:
+                wanted = (float(places.min()) + float(places.max())) / 2
+            found[name] = cells[int(np.abs(places - wanted).argmin())]
+        return found
 
     def shaped(self, table: Mapping[str, Array]) -> Any:
         """What the estimator takes: the table itself, or an array."""

@@ -3,6 +3,17 @@
 from dpmac.saving.export import export_onnx, export_torch
 from dpmac.saving.folder import RunFolder, load, open_folder, save
 from dpmac.saving.manifest import FORMAT
+from dpmac.saving.terms_json import export_json
 from dpmac.saving.writing import check_free
 
-__all__ = ["FORMAT", "RunFolder", "check_free", "export_onnx", "export_torch", "load", "open_folder", "save"]
+__all__ = [
+    "FORMAT",
+    "RunFolder",
+    "check_free",
+    "export_json",
+    "export_onnx",
+    "export_torch",
+    "load",
+    "open_folder",
+    "save",
+]

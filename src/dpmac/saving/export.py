@@ -184,16 +184,18 @@ def _beside(where: Path) -> Path:
     return where.with_name(f"{where.name}.json")
 
 
-def _written(where: Path, about: dict[str, Any], write: Callable[[Path], None]) -> Path:
-    """The file and its JSON, each there whole or not at all: made in a new folder that only this user can enter."""
+def _written(where: Path, about: dict[str, Any] | None, write: Callable[[Path], None]) -> Path:
+    """The file and, if there is something to say ``about`` it, its JSON, each there whole or not at all: made in a new
+    folder that only this user can enter."""
     where.parent.mkdir(parents=True, exist_ok=True)
     folder = part_of(where)
     folder.mkdir(mode=0o700)
     try:
         write(folder / where.name)
-        write_json(folder / _beside(where).name, about)
-        for one in (_beside(where), where):
-            (folder / one.name).replace(one)
+        if about is not None:
+            write_json(folder / _beside(where).name, about)
+            (folder / _beside(where).name).replace(_beside(where))
+        (folder / where.name).replace(where)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return where

@@ -216,6 +216,13 @@ class RunFolder:
         with reading(self.path / "declared.json"):
             return Declared.from_dict(found)
 
+    def result(self) -> dict[str, Any] | None:
+        """What the writer of the folder added; None where that is nothing."""
+        found = self._json("result.json")
+        if found is not None and not isinstance(found, dict):
+            raise ValueError(f"{self.path / 'result.json'} holds no object")
+        return found
+
     def schema(self) -> Schema | None:
         """What is publicly known of the table; None of a model of arrays."""
         found = self._json("schema.json")

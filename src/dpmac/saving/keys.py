@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpmac.checks import ArgumentError
-from dpmac.files import write_new
+from dpmac.files import created, write_new
 from dpmac.limits import read_bytes
 
 PUBLIC = ".pub"  # of the public half, beside the private one
@@ -44,8 +44,7 @@ def new_key(path: Path, passphrase: bytes | None = None) -> Path:
     key = Ed25519PrivateKey.generate()
     pem = serialization.Encoding.PEM
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, locked)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
+    with created(path, permissions=0o600) as file:
         file.write(secret)
         file.flush()
         os.fsync(file.fileno())

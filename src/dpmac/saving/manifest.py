@@ -19,6 +19,7 @@ from dpmac.limits import JSON_BYTES, LEDGER_BYTES, TENSOR_BYTES, parsed, read_by
 
 FORMAT = "dpmac-model-1"
 NAME = "dpmac.json"
+JOB = "job.json"  # of a training that has not ended: what it was asked
 FILES = (
     "model.safetensors",
     "front.safetensors",
@@ -64,6 +65,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} is no folder: give the folder that save wrote, not a file of it")
     path = folder / NAME
     if not path.exists() and not path.is_symlink():
+        if (folder / JOB).exists():
+            raise FileNotFoundError(
+                f"{folder} is no model yet: its training was interrupted, or is still running. dpmac resume {folder}  "
+                f"goes on with it; dpmac inspect {folder}  says what it has spent"
+            )
         what = "no model's folder"
         if (folder / "plan.json").exists():
             what = "a run of Run.save, which keeps no model"

@@ -118,15 +118,21 @@ class Predictor(nn.Module):
     """Rows to the probabilities of classes ("softmax", "sigmoid") or to a number within a range."""
 
     def __init__(
-        self, feature_map: nn.Module | None, network: nn.Module, ending: str, limits: tuple[float, float]
+        self,
+        feature_map: nn.Module | None,
+        network: nn.Module,
+        ending: str,
+        limits: tuple[float, float],
+        inputs: torch.dtype,
     ) -> None:
         super().__init__()
         self.feature_map, self.network, self.ending, self.limits = feature_map, network, ending, limits
+        self.inputs = inputs
 
     def forward(self, rows: Tensor) -> Tensor:
         dtype = next(self.network.parameters()).dtype
         if self.feature_map is not None:
-            rows = self.feature_map(rows).float()  # as the network was trained
+            rows = self.feature_map(rows).to(self.inputs)  # as the network has them
         u: Tensor = self.network(rows.to(dtype))
         if self.ending == "softmax":
             return torch.softmax(u, dim=1)
@@ -164,9 +170,9 @@ def plain_module(estimator: OnRows, *, single: bool = False) -> nn.Module:
         ending = "softmax"  # whichever the loss of one label a row
         if estimator._indicator is not None:
             ending = "sigmoid"
-        made = Predictor(feature_map, _network(estimator), ending, (0.0, 1.0))
+        made = Predictor(feature_map, _network(estimator), ending, (0.0, 1.0), estimator.network_.dtype)
     elif isinstance(estimator, DPMACRegressor):
-        made = Predictor(feature_map, _network(estimator), "number", estimator.target_range_)
+        made = Predictor(feature_map, _network(estimator), "number", estimator.target_range_, estimator.network_.dtype)
     elif isinstance(estimator, DPMACPCA):
         made = Coding(feature_map, Linear(estimator.pca_.components, estimator.pca_.centre))
     else:

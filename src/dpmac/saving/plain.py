@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmac.estimators.edits import Edit
 from dpmac.mac.zsteps import Z_STEPS
 from dpmac.mac.zsteps.base import ELEMENTWISE
 from dpmac.methods.histogram import Thresholds
@@ -25,9 +26,9 @@ from dpmac.tables import Schema
 Array = np.ndarray[Any, Any]
 OBJECTS: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (*map(type, BOUNDS.values()), *map(type, Z_STEPS.values()), EqualShares, LeastEnergy)
+    for kind in (*map(type, BOUNDS.values()), *map(type, Z_STEPS.values()), EqualShares, LeastEnergy, Edit)
 }
-"""Argument objects of the package, kept as their class's name and their fields."""
+"""Argument objects of the package (and edits), kept as their class's name and their fields."""
 OPTIMIZERS: dict[str, Any] = {kind.__name__: kind for kind in ELEMENTWISE}
 _DTYPE = re.compile(r"[<>|=]?([biuf]\d{1,2}|U\d{1,9}|[mM]8(\[\w{1,6}\])?)")
 

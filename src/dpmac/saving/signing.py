@@ -73,7 +73,8 @@ def sign(folder: str | Path, key: Ed25519PrivateKey, by: str, *, again: bool = F
     _check_whole(found)
     where = found.path / NAME
     if (where.exists() or where.is_symlink()) and not again:
-        raise ArgumentError("folder", str(where), "it is signed already: say so (again) to replace the signature")
+        fix = "it is signed already: to replace that signature say again=True (--force)"
+        raise ArgumentError("folder", str(where), fix)
     signed: dict[str, Any] = {
         "run": str(found.manifest["name"] or ""),
         "by": who,

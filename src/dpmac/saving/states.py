@@ -23,14 +23,15 @@ from dpmac.estimators import DPMACModuleRegressor as ModuleRegressor
 from dpmac.estimators.labelled import Labelled
 from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.rows import OnRows, raw_width
+from dpmac.extensions.entries import mechanism_from
 from dpmac.limits import NUMBERS, STEPS
 from dpmac.methods.pca import ReleasedPCA
 from dpmac.modules.files import save_weights
 from dpmac.nets import Activation, Network
 from dpmac.nets.feature_maps import FeatureMap, save_feature_map
-from dpmac.privacy import Ledger, Mechanism, Origin, Plan
+from dpmac.privacy import Ledger, Origin, Plan
 from dpmac.saving import module_model
-from dpmac.saving.agreement import code_agrees, labels_agree, pictures_agree, range_agrees
+from dpmac.saving.agreement import additive_agrees, code_agrees, labels_agree, pictures_agree, range_agrees
 from dpmac.saving.arguments import arguments_from
 from dpmac.saving.closed_form import load_closed_form, moved, moved_pca, save_closed_form
 from dpmac.saving.manifest import reading
@@ -40,7 +41,8 @@ from dpmac.training import Run
 from dpmac.training.run import Record
 
 MODEL = "model.safetensors"
-EVERYWHERE = ("n_features_in_", "feature_names_in_", "table_columns_")  # the second where columns have names
+EVERYWHERE = ("n_features_in_", "feature_names_in_", "table_columns_", "term_noise_", "edits_")
+"""What some fits leave: the second where columns have names, the last two of an additive model."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def history_from(raw: list[dict[str, Any]]) -> list[Record]:
 
 
 def plan_from(raw: Mapping[str, Any]) -> Plan:
-    before = tuple(Mechanism(**one) for one in raw["before"])
+    before = tuple(mechanism_from(one) for one in raw["before"])
     names = ("n", "batch_size", "steps", "noise_multiplier", "delta")
     if raw["steps"] > STEPS:
         raise ValueError(f"{raw['steps']:,} steps, and {STEPS:,} are the most")
@@ -197,7 +199,7 @@ def restored(
     with reading(folder / MODEL):
         _put_in(estimator, folder / MODEL, feature_map, plan, history, activations)
     lacking = feature_map is None and bool(frozen_modules(folder, manifest["files"]))
-    if not (KEPT[kind].agrees(estimator) and (lacking or _width_agrees(estimator))):
+    if not (KEPT[kind].agrees(estimator) and (lacking or _width_agrees(estimator)) and additive_agrees(estimator)):
         raise ValueError("what was fitted and the model do not belong together")
     if lacking:
         del estimator.run_  # nothing may be predicted without the feature map

@@ -66,7 +66,7 @@ class CellFormat:
         if cells.dtype.kind not in "OU":
             return cells
         texts = {cell for cell in cells.tolist() if isinstance(cell, str)}
-        new = {text: self._cell(column, text) for text in texts}
+        new = {text: self.cell(column, text) for text in texts}
         if all(value is text for text, value in new.items()):
             return cells
         found = np.empty(len(cells), dtype=object)
@@ -74,12 +74,18 @@ class CellFormat:
             found[row] = new[cell] if isinstance(cell, str) else cell
         return found
 
-    def _cell(self, column: ColumnKind, text: str) -> Any:
+    def cell(self, column: ColumnKind, text: str) -> Any:
+        """One cell of :meth:`read`."""
         if text.strip() in self._missing and not column.lists(text):
             return None
         if column.target_range is None or is_missing(text):
             return text
         return self._number(text)
+
+    @staticmethod
+    def is_limit(text: str) -> bool:
+        """Whether a text says that a number is beyond a limit, such as <0.5."""
+        return _LIMIT.fullmatch(text.strip()) is not None
 
     def _number(self, text: str) -> Any:
         """A text of a numeric column as a number, None or, if it is none, something that no reader takes."""

@@ -49,9 +49,9 @@ def column_of(where: str, raw: Any, folder: Path | None) -> ColumnKind:
             raise ArgumentError(f"{where}.{key}", None, f"this is not filled in yet: write {kind.to_write}")
     check_keys(where, raw, known, ("kind", *kind.needed))
     given: Mapping[str, Any] = {key: value for key, value in raw.items() if key != "kind"}
-    if folder is not None:
-        given = kind.beside(given, folder)
     try:
+        if folder is not None:
+            given = kind.beside(given, folder)
         return kind.from_fields(given)
     except ArgumentError as error:
         raise ArgumentError(f"{where}.{error.name}", error.value, error.fix) from None

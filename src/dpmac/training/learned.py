@@ -7,10 +7,10 @@ from dataclasses import replace
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.kernels.moments import merged
 from dpmac.methods import NormHistogram
 from dpmac.nets import Network
 from dpmac.privacy import Ledger, Mechanism, PerLayerClip, Plan, PrivateRows
-from dpmac.privacy.accounting import merged
 from dpmac.training.rows import private_rows
 from dpmac.training.run import Run
 from dpmac.training.step import Step

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from dpmac.checks import ArgumentError, integer
-from dpmac.extensions.provenance import Origin, check_origin, mark
+from dpmac.extensions.provenance import Origin, check_origin, check_split, mark
 from dpmac.extensions.world import SINGLE_PROCESS, World, WorldError
+from dpmac.kernels.moments import merged
 from dpmac.mac import AdamCoordinates, Expansion, FirstOrder, FixedPrediction, OptimizerStep, WStep, ZStep
 from dpmac.methods import Gradients
 from dpmac.modules.task import device_of
@@ -27,7 +28,6 @@ from dpmac.nets.feature_maps import FeatureMap
 from dpmac.old_names import OldAttribute, with_old_arguments
 from dpmac.planning.plan import STEP
 from dpmac.privacy import Bound, Ledger, Normalise, Plan, PrivateRows, Unbounded, release
-from dpmac.privacy.accounting import merged
 from dpmac.randomness import NoiseSource, SeededNoise, SystemNoise
 from dpmac.training.checkpoint import Checkpoints
 from dpmac.training.distributed_sync import agreed, books, checkpoints_for, checksum, digest
@@ -146,6 +146,7 @@ class Trainer:
         # only now that every piece has been used once: one may have loaded a network in the meantime
         found = world.everywhere(lambda: check_origin(before, self.plan.delta, **self._pieces()))
         known = Origin.merged(found, rows.origin)
+        world.everywhere(lambda: check_split(before, known))
         given = rows.to(setup.device)
         table, objective = setup.begin(given)
         if self.on_inputs is not None and table is not given:

@@ -44,11 +44,16 @@ class AveragedUpdater:
     def lr(self) -> float:
         return self._inner.lr
 
+    @property
+    def last_decay(self) -> float:
+        """The weight of the past in the last step."""
+        return min(self._decay, self._done / (10.0 + self._done))
+
     @torch.no_grad()
     def apply(self, polynomials: Sequence[Polynomial]) -> None:
         self._inner.apply(polynomials)
         self._done += 1
-        decay = min(self._decay, self._done / (10.0 + self._done))
+        decay = self.last_decay
         for kept, fresh in zip(self.model.parameters(), self._inner.model.parameters(), strict=True):
             kept.lerp_(fresh, 1.0 - decay)
 

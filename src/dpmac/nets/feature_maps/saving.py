@@ -25,7 +25,7 @@ FORMAT = "dpmac-front-1"  # what version 0.2 called a feature map: its files are
 _OLD_ARGUMENTS = {"fronts": "feature_maps"}
 # kinds of packages above this one, which list themselves when they are imported
 ELSEWHERE = {
-    **{"table": "dpmac.tables", "frozen": "dpmac.modules"},
+    **{"table": "dpmac.tables", "terms": "dpmac.tables", "frozen": "dpmac.modules"},
     **{"scattering": "dpmac.pictures", "drawn-encoder": "dpmac.pictures"},
 }
 

@@ -18,42 +18,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
+from dpmac.tables.kinds.bases import Basis, Own, eye
+from dpmac.tables.kinds.protocols import Draws, Guess
 from dpmac.tables.words import WordVectors
 
 ENDS = 2049  # candidates among which the longest inputs are: the ends of a range, and its pieces
 Array = np.ndarray[Any, Any]
 Task = Literal["classification", "regression"]
 Quote = Callable[[Any], str]
-
-
-class Draws(Protocol):
-    """A stream of public random numbers, the same on every machine: see :class:`dpmac.priors.draws.Draws`."""
-
-    def uniform(self, *shape: int) -> Array:
-        """Independent numbers in [0, 1)."""
-
-    def normal(self, *shape: int) -> Array:
-        """Independent numbers, nearly normal."""
-
-    def order(self, count: int) -> Array:
-        """The numbers 0 .. count - 1 in random order."""
-
-
-class Guess(Protocol):
-    """Looks at a column's cells one by one and says whether they are of its kind: see :meth:`ColumnKind.guess`."""
-
-    def see(self, cell: Any) -> bool:
-        """Take one more cell, never a missing one; False if the column cannot be of this kind."""
-
-    def template(self) -> dict[str, Any] | None:
-        """After the last cell: what else to write into the template; None if this is not the column's kind."""
 
 
 class ColumnKind(ABC):
@@ -156,6 +135,20 @@ class ColumnKind(ABC):
         if self.missing:
             names.append(f"{name} missing")
         return names
+
+    def bases(self, bins: int) -> Sequence[Basis]:
+        """The points by which an additive model's term of this column is known: without a word, its inputs alone."""
+        names = tuple(self.input_names("", bins))
+
+        def encoded(value: Tensor, there: Tensor) -> Tensor:
+            return torch.cat(self.encoded(value, there, bins), dim=1)
+
+        return (Own(tuple(name.strip() for name in names), eye(len(names)), encoded),)
+
+    @property
+    def rises(self) -> bool:
+        """Whether its values lie on a line along which a term can rise or fall."""
+        return self.ordered
 
     # --- cells of nobody ----------------------------------------------------------------------------------------------
 

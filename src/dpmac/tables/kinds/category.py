@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,10 @@ from torch import Tensor
 
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError
-from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Quote
+from dpmac.limits import JSON_BYTES, read_bytes
+from dpmac.tables.kinds.base import Array, ColumnKind, Quote
+from dpmac.tables.kinds.bases import Basis, Levels, eye
+from dpmac.tables.kinds.protocols import Draws
 from dpmac.tables.kinds.shared import allowed, check_flag, drawn_choice
 from dpmac.tables.texts import check_length, text_of
 
@@ -36,7 +40,10 @@ class Category(ColumnKind):
     kind: ClassVar[str] = "category"
     needed: ClassVar[tuple[str, ...]] = ("values",)
     to_write: ClassVar[str] = "its public values, a list, as a code book has them and not as the rows do"
-    help: ClassVar[str] = "category: values, a list of texts; any other value counts as 'other'."
+    help: ClassVar[str] = (
+        "category: values, a list of texts, or the name of a file beside this one with one value a line; any other "
+        "value counts as 'other'."
+    )
     ordered: ClassVar[bool] = False
     dtype: ClassVar[Any] = object
     absent: ClassVar[Any] = None
@@ -67,7 +74,7 @@ class Category(ColumnKind):
 
     def coded(self, name: str, cells: Array) -> Array:
         """Each cell's place among the values as float64, :attr:`other` for one that is not listed, NaN for none."""
-        places = {value: code for code, value in reversed(list(enumerate(map(_canonical, self.values))))}
+        places = {value: code for code, value in reversed(list(enumerate(map(canonical, self.values))))}
         places |= {value: code for code, value in enumerate(self.values)}
         if cells.dtype.kind in "biuf":
             unique, inverse = np.unique(cells, return_inverse=True)
@@ -104,10 +111,20 @@ class Category(ColumnKind):
         return "are none of its values and count as 'other': compare the spelling, upper and lower case too"
 
     def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:  # noqa: ARG002
-        listed = (value >= 0) & (value < self.other) & (value == torch.floor(value))
-        place = torch.where(listed, value, torch.full_like(value, float(self.other)))
-        hot = (place == torch.arange(self.other + 1, dtype=value.dtype, device=value.device)) & there
+        hot = (
+            self._listed_place(value) == torch.arange(self.other + 1, dtype=value.dtype, device=value.device)
+        ) & there
         return [hot.to(value.dtype)]
+
+    def _listed_place(self, value: Tensor) -> Tensor:
+        """Each code as the place of a listed value, or of "other"."""
+        listed = (value >= 0) & (value < self.other) & (value == torch.floor(value))
+        return torch.where(listed, value, torch.full_like(value, float(self.other)))
+
+    def bases(self, bins: int) -> Sequence[Basis]:  # noqa: ARG002
+        """Its values, and "other"."""
+        labels = tuple(name[1:] for name in self.input_names("", 0))
+        return (Levels(labels, eye(len(labels)), self._listed_place, 1),)
 
     def input_names(self, name: str, bins: int) -> list[str]:  # noqa: ARG002
         other = "other"
@@ -151,6 +168,14 @@ class Category(ColumnKind):
     def as_input(self) -> dict[str, Any]:
         return {"codes": {value: code for code, value in enumerate(self.values)}, "any other": self.other}
 
+    @classmethod
+    def beside(cls, given: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+        """``values`` may be the name of a file beside the schema, one value a line, in UTF-8."""
+        values = given.get("values")
+        if isinstance(values, str):
+            return {**given, "values": _lines(folder, values)}
+        return given
+
     # --- templates, targets -------------------------------------------------------------------------------------------
 
     @classmethod
@@ -158,7 +183,7 @@ class Category(ColumnKind):
         """Whatever is nothing else is a category."""
 
     @property
-    def classes(self) -> tuple[str, ...]:
+    def classes(self) -> tuple[str, ...] | None:
         return self.values
 
     @classmethod
@@ -169,16 +194,29 @@ class Category(ColumnKind):
         return ["x", " y ", 1, 1.0, True, "never seen", b"x", math.inf], []
 
 
+def _lines(folder: Path, name: str) -> list[str]:
+    if not (folder / name).is_file():
+        fix = "give a list, or the name of a file beside the schema with one value a line: there is no such file"
+        raise ArgumentError("values", name, fix)
+    try:
+        text = read_bytes(folder / name, JSON_BYTES).decode("utf-8-sig")
+    except ValueError as error:
+        raise ArgumentError("values", name, f"this file is no UTF-8 text of one value a line ({error})") from None
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 def _forms(cell: Any) -> tuple[str, ...]:
     """The texts under which a cell may be listed, the likeliest first."""
     text = text_of(cell)
     if isinstance(cell, bool | np.bool_):
         return text, text.lower(), str(int(cell))
-    return text, _canonical(text)
+    return text, canonical(text)
 
 
-def _canonical(text: str) -> str:
-    whole = _WHOLE.fullmatch(text.strip())
+def canonical(cell: Any) -> str:
+    """The one text of all forms of a value: without spaces around it, of a whole number without a point."""
+    text = text_of(cell).strip()
+    whole = _WHOLE.fullmatch(text)
     if whole:
         return whole[1]
-    return text.strip()
+    return text

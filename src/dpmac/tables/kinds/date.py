@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -21,7 +22,8 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Guess, Quote
+from dpmac.tables.kinds.base import Array, ColumnKind, Quote
+from dpmac.tables.kinds.bases import Basis, Levels, eye
 from dpmac.tables.kinds.calendar import month, weekday
 from dpmac.tables.kinds.day_numbers import (
     EPOCH,
@@ -34,11 +36,13 @@ from dpmac.tables.kinds.day_numbers import (
     days_of,
     read_date,
 )
+from dpmac.tables.kinds.protocols import Draws, Guess
 from dpmac.tables.kinds.shared import (
     allowed,
     bent,
     check_flag,
     days_at,
+    knots_basis,
     outside,
     outside_words,
     range_inputs,
@@ -151,12 +155,26 @@ class Date(ColumnKind):
     def encoded(self, value: Tensor, there: Tensor, bins: int) -> list[Tensor]:
         low, high = self.days
         found = range_inputs((value.clamp(low, high) - low) / (high - low), there, bins)
-        day = torch.floor(value.clamp(_FIRST, _LAST))
         for part in self.parts:
-            place = _PART_OF[part](day)
+            place = _place_of(part, value)
             places = torch.arange(len(PARTS[part]), dtype=value.dtype, device=value.device)
             found.append(((place == places) & there).to(value.dtype))
         return found
+
+    def bases(self, bins: int) -> Sequence[Basis]:
+        """Knots along its days, and the values of its parts."""
+        low, high = self.days
+        knots = low + (high - low) * (np.arange(max(bins, 1) + 1) / max(bins, 1))
+        found: list[Basis] = [knots_basis(replace(self, parts=()), knots, bins)]
+        for part in self.parts:
+            values = PARTS[part]
+            found.append(Levels(values, eye(len(values)), partial(_place_of, part), name=part))
+        return found
+
+    @property
+    def rises(self) -> bool:
+        """Not with its months or weekdays, which come back."""
+        return not self.parts
 
     def input_names(self, name: str, bins: int) -> list[str]:
         return [*range_names(name, bins), *(f"{name} {part}={value}" for part in self.parts for value in PARTS[part])]
@@ -226,6 +244,10 @@ class Date(ColumnKind):
         good = [date(2024, 2, 29), date.min, date.max, datetime(1999, 12, 31, 23, 59), zone, np.datetime64("2020-01")]
         texts = [date(2024, 2, 29).strftime(self.format), f" {EPOCH.strftime(self.format)} "]
         return [*good, *texts], ["soon", "2023-02-29", "31.04.2024", 2024, 1.5, True]
+
+
+def _place_of(part: str, value: Tensor) -> Tensor:
+    return _PART_OF[part](torch.floor(value.clamp(_FIRST, _LAST)))
 
 
 def _bound(name: str, given: Any) -> int:

@@ -16,13 +16,17 @@ from torch import Tensor
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError, number
 from dpmac.tables.cell_format import hint
-from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Guess, Quote
+from dpmac.tables.kinds.base import Array, ColumnKind, Quote
+from dpmac.tables.kinds.bases import Basis
+from dpmac.tables.kinds.protocols import Draws, Guess
 from dpmac.tables.kinds.shared import (
     CellError,
     allowed,
     bent,
     cell_place,
     check_flag,
+    knots_basis,
+    knots_of,
     on_grid,
     outside,
     outside_words,
@@ -113,6 +117,15 @@ class Number(ColumnKind):
         if self.wide:
             names += range_names(f"{name} log", bins)
         return names
+
+    def bases(self, bins: int) -> Sequence[Basis]:
+        """Knots where the pieces of its codes meet: evenly along the range and, of a wide one, along its logarithm."""
+        width, even = self.high - self.low, np.arange(max(bins, 1) + 1) / max(bins, 1)
+        above = [width * even]
+        if self.wide:
+            above.append(np.expm1(even * math.log1p(width)))
+        knots = knots_of(self.low + np.concatenate(above), self.low, self.high)
+        return (knots_basis(self, knots, bins),)
 
     # --- cells of nobody ----------------------------------------------------------------------------------------------
 

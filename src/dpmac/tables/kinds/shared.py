@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.tables.kinds.base import Array, Draws
+from dpmac.tables.kinds.base import Array, ColumnKind
+from dpmac.tables.kinds.bases import Knots
+from dpmac.tables.kinds.protocols import Draws
 
 CODE = 0.5  # the span of a piecewise-linear code
 FLAT = 10.0  # words' frequencies go with 1 / (rank + FLAT): a few dozen words are about equally common
@@ -115,6 +117,25 @@ def range_inputs(place: Tensor, there: Tensor, bins: int) -> list[Tensor]:
 def range_names(name: str, bins: int) -> list[str]:
     """What the inputs of :func:`range_inputs` are called."""
     return [name, *(f"{name} bin {k + 1}" for k in range(bins))]
+
+
+def knots_of(places: Array, low: float, high: float) -> Array:
+    """Ascending knots from ``low`` to ``high``; of places that are as good as one, one."""
+    found = np.unique(np.clip(places, low, high))
+    size = max(abs(low), abs(high))
+    apart = np.diff(found, prepend=-np.inf) > 1e-9 * np.maximum(found - low, 1e-6 * size)
+    kept: Array = found[apart]
+    kept[0], kept[-1] = low, high
+    return kept
+
+
+def knots_basis(column: ColumnKind, knots: Array, bins: int) -> Knots:
+    """Knots of a column that is coded by ranges alone, and the inputs that it has there."""
+    codes = torch.from_numpy(np.ascontiguousarray(knots, dtype=np.float64))
+    value = codes.reshape(-1, 1)
+    at = torch.cat(column.encoded(value, torch.ones_like(value, dtype=torch.bool), bins), dim=1)
+    labels = tuple(column.tick(float(code), lambda number: f"{number:.6g}") for code in knots)
+    return Knots(labels, at, codes)
 
 
 def bent(place: Array, draw: Draws) -> Array:

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from dpmac.cells import is_missing
 from dpmac.checks import ArgumentError, integer
-from dpmac.tables.kinds.base import Array, ColumnKind, Draws, Guess, Quote
+from dpmac.tables.kinds.base import Array, ColumnKind, Quote
+from dpmac.tables.kinds.protocols import Draws, Guess
 from dpmac.tables.kinds.shared import allowed, cell_place, check_flag, shown, text_lengths, zipf
 from dpmac.tables.texts import check_length, text_of
 from dpmac.tables.words import Pooling, WordVectors, words_of

@@ -1,0 +1,51 @@
+"""Private scores on the command line: one release into a ledger, kept beside the model for its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpmac.checks import ArgumentError
+
+if TYPE_CHECKING:
+    from dpmac.evaluation import Evaluation
+
+
+def private_scores(
+    run: Path,
+    file: Path,
+    epsilon: float,
+    ledger: Path | None,
+    split: str | None,
+    by: Sequence[str],
+    groups: str | None,
+    delta: float | None,
+) -> Evaluation:
+    """Score a saved model on a private table, and keep what was released. Everything is checked before it is spent."""
+    from dpmac.cli.accounts import held
+    from dpmac.cli.places import check_ledger
+    from dpmac.cli.scores import check_scored, keep, schema_of
+    from dpmac.cli.split import of_split
+    from dpmac.evaluation import evaluate
+    from dpmac.evaluation.asked import epsilon_from
+    from dpmac.privacy import Ledger
+    from dpmac.saving import load
+    from dpmac.tables.files import need_columns, read_table
+    from dpmac.tables.lines import at_lines
+
+    epsilon_from(epsilon)
+    if ledger is None:
+        raise ArgumentError("--ledger", None, "give the ledger of these rows: private scores are paid for in one")
+    estimator = load(run)
+    schema = schema_of(estimator, run)
+    check_ledger(ledger)
+    table = read_table(file, schema)
+    need_columns(file, table, [*schema.columns, *filter(None, [groups])])
+    with at_lines(file), held(ledger, shared=True):
+        check_scored(schema, table, file.name)
+        book = of_split(Ledger.at(ledger), split, table)
+        with book.noting(model=run.name):
+            found = evaluate(estimator, table, epsilon=epsilon, delta=delta, ledger=book, groups=groups, by=by)
+    keep(run, {"file": file.name, **found.to_dict()})
+    return found

@@ -1,0 +1,181 @@
+"""``dpmac split``: divide a table once and for all, and what other commands need to know of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpmac.checks import ArgumentError
+from dpmac.cli.ledger import AsJson
+
+if TYPE_CHECKING:
+    from dpmac.privacy import Ledger
+
+NUMBER = "row"  # the column that numbers rows, where no column has ids
+BATCH = 100_000
+
+
+def split(
+    file: Annotated[Path, typer.Argument(help="A table, CSV.", metavar="FILE")],
+    ledger: Annotated[Path, typer.Option(help="The ledger of these rows; it keeps how they are divided.")],
+    by: Annotated[
+        str | None,
+        typer.Option(help="The column of ids of rows, or of persons. Left out: rows are numbered.", metavar="COLUMN"),
+    ] = None,
+    share: Annotated[
+        list[str] | None, typer.Option(help="NAME=PART, may be repeated; the rest is train.", metavar="NAME=PART")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder for the files. Left out: that of FILE.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier split.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Divide a table into a train and a test file, once and for all, so that both can be paid for separately.
+
+    Nobody is in both. So what is released from one costs nobody in the other anything, and the ledger counts, for each
+    split, its own releases and those from all rows: train a model on one, score it on the other, and a row pays for one
+    of the two. Which split a row is in follows from its id by a secret key in the ledger. The same rows always
+    come out in the same split, also when the table has new ones: run the command again. Where persons may have several
+    rows, divide by the column that says whose a row is. Without --by rows are numbered, in a new column "row" of the
+    files, and must keep their order.
+
+    [bold]Examples[/bold]
+
+      dpmac split people.csv --ledger people.ledger
+
+      dpmac split visits.csv --by patient --share test=0.3 --ledger visits.ledger
+    """
+    from dpmac.cli.places import check_ledger
+    from dpmac.privacy import Ledger
+    from dpmac.tables.files import csv_names
+
+    if file.suffix.lower() not in (".csv", ".gz", ".txt", ".tsv"):
+        raise ArgumentError("file", str(file), "give a CSV file (of Parquet, divide in Python: dpmac.split)")
+    names = csv_names(file)
+    column = by or NUMBER
+    if by is not None and by not in names:
+        raise ArgumentError("--by", by, f"the file has no such column; its columns are {', '.join(names[:20])}")
+    if by is None and NUMBER in names:
+        raise ArgumentError("--by", None, f"the file has a column {NUMBER!r}: name it, if it has ids, or another one")
+    check_ledger(ledger)
+    book = Ledger.at(ledger)
+    shares = _shares(share, book)
+    folder = out or file.absolute().parent
+    paths = {name: folder / f"{file.name.partition('.')[0]}-{name}.csv" for name in shares}
+    for path in paths.values():
+        if path.exists() and not overwrite:
+            raise ArgumentError("--out", str(path), "the file is there: give another folder, or --overwrite")
+    _looked_over(file, by)
+    ledger.absolute().parent.mkdir(parents=True, exist_ok=True)
+    known = book.divide(shares, by=column)
+    folder.mkdir(parents=True, exist_ok=True)
+    counts = _write(file, known, by, paths)
+    if as_json:
+        found = {name: {"file": str(path), "rows": counts[name]} for name, path in paths.items()}
+        typer.echo(json.dumps({"ledger": str(ledger), "by": column, "splits": found}))
+        return
+    for name, path in paths.items():
+        typer.echo(f"{path}: {counts[name]:,} rows, split {name}")
+    typer.echo(f"next:  dpmac train {paths[next(iter(paths))]} ... --ledger {ledger} --split {next(iter(paths))}")
+
+
+def of_split(book: Ledger, name: str | None, table: Any, option: str = "--split") -> Ledger:
+    """The ledger of one split, whose rows are those of ``table``; ``book`` itself without a name."""
+    if name is None:
+        return book
+    if book.splits is None:
+        raise ArgumentError(option, name, "the ledger's data set is not divided: dpmac split FILE --ledger LEDGER")
+    by = book.splits.by
+    if not isinstance(table, Mapping):
+        raise ArgumentError(option, name, "pictures in folders have no ids: give a table")
+    if by not in table:
+        fix = f"the data set was divided by {by!r}, which the file lacks: give a file that dpmac split wrote"
+        raise ArgumentError(option, name, fix)
+    return book.split(name, _ids(table, by))
+
+
+def check_split(name: str, ledger: str, table: Any) -> None:
+    """Raise unless the rows of ``table`` are of that split of the ledger's data set."""
+    from dpmac.privacy import Ledger
+
+    if not ledger:
+        raise ArgumentError("--split", name, "give the --ledger whose data set was divided")
+    of_split(Ledger.at(ledger), name, table)
+
+
+def seen_by(book: Ledger, name: str | None, before: int) -> int:
+    """How many of the first ``before`` releases a split has taken part in."""
+    if name is None:
+        return before
+    return sum(entry.split in ("", name) for entry in book.entries[:before])
+
+
+def _ids(table: Any, by: str) -> list[Any]:
+    from dpmac.tables import Files
+
+    if isinstance(table, Files):
+        return [one for batch in table.batches([by]) for one in batch[by]]
+    return list(table[by])
+
+
+def _shares(given: list[str] | None, book: Ledger) -> dict[str, float]:
+    """What was asked for; what the ledger has already, if nothing was; else a fifth for testing."""
+    if given is None and book.splits is not None:
+        return dict(book.splits.shares)
+    shares: dict[str, float] = {}
+    for one in given or ["test=0.2"]:
+        name, _, part = one.partition("=")
+        try:
+            shares[name] = float(part)
+        except ValueError:
+            raise ArgumentError("--share", one, "give a name and a part of all rows, such as test=0.2") from None
+    rest = 1.0 - sum(shares.values())
+    if "train" in shares or rest < 1e-9:
+        return shares
+    return {"train": round(rest, 12), **shares}
+
+
+def _looked_over(file: Path, by: str | None) -> None:
+    """Read all of it once: a line that cannot be read, or a row without an id, is an error before anything is kept."""
+    from dpmac.cells import is_missing
+    from dpmac.tables.files import csv_batches
+
+    rows = 0
+    for batch in csv_batches(file, BATCH):
+        cells = next(iter(batch.values())) if by is None else batch[by]
+        for place, one in enumerate(cells if by is not None else (), start=rows):
+            if is_missing(one):
+                raise ArgumentError(
+                    f"column {by!r}, row {place}", one, "the row has no id: fill it in, or drop the row"
+                )
+        rows += len(cells)
+    if not rows:
+        raise ArgumentError("file", str(file), "it has no rows")
+
+
+def _write(file: Path, known: Any, by: str | None, paths: Mapping[str, Path]) -> dict[str, int]:
+    from dpmac.files import whole_file
+    from dpmac.tables.files import csv_batches
+
+    counts, done = dict.fromkeys(paths, 0), 0
+    with ExitStack() as held:
+        writers = [csv.writer(held.enter_context(whole_file(path)), lineterminator="\n") for path in paths.values()]
+        for batch in csv_batches(file, BATCH):
+            columns = dict(batch)
+            if by is None:
+                columns = {NUMBER: list(map(str, range(done, done + len(next(iter(batch.values())))))), **batch}
+            if not done:
+                for writer in writers:
+                    writer.writerow(columns)
+            found = known.of(columns[by or NUMBER])
+            done += len(found)
+            for row, place in zip(zip(*columns.values(), strict=True), found.tolist(), strict=True):
+                writers[place].writerow(row)
+            for place, name in enumerate(paths):
+                counts[name] += int((found == place).sum())
+    return counts

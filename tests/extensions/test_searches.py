@@ -1,0 +1,39 @@
+"""The best of several runs: by an order of their scores, whatever a score is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import permutations
+
+import pytest
+import torch
+
+from dpmac.extensions.searches import best_of
+from dpmac.methods.score import MERITS, merit_of
+
+
+@dataclass(frozen=True)
+class Made:
+    score: float
+
+
+@pytest.mark.parametrize("scores", [(0.1, 0.7, 0.3), (math.nan, 0.2, 0.7), (math.nan, math.nan, 0.1), (0.2, -math.inf)])
+def test_the_best_does_not_depend_on_the_order_of_the_runs(scores):
+    """What a search costs is proved for an order of what runs may give: a score that is no number has its place in it,
+    and does not win by coming first."""
+    best = max(score for score in scores if not math.isnan(score))
+    for order in permutations(scores):
+        assert best_of(len(order), lambda turn, order=order: Made(order[turn])).score == best
+
+
+def test_runs_none_of_which_has_a_score_are_the_first():
+    assert math.isnan(best_of(3, lambda _: Made(math.nan)).score)
+
+
+@pytest.mark.parametrize("name", MERITS)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300])
+def test_the_merit_of_a_model_that_has_diverged_is_a_number_on_public_rows_too(name, bad):
+    outputs, targets = torch.full((5, 2), bad, dtype=torch.float64), torch.eye(2)[[0, 1, 0, 1, 1]]
+    outputs[0] = torch.tensor([2.0, -1.0], dtype=torch.float64)
+    assert 0.0 <= merit_of(name, outputs, targets) <= 1.0
