@@ -134,7 +134,7 @@ def _kept(asked: argparse.Namespace, rows: int, epsilon: float) -> tuple[int, fl
         _write(path, _mapped(drawn, inner), _whitening(asked), MOST_DIRECTIONS, np.float32)
     kept = picture_directions(rows, epsilon, len(_whitening(asked).get_buffer("centre")))
     lengths = np.linalg.norm(np.load(path)[:, :kept], axis=1)
-    return kept, np.float32(LENGTH / lengths.mean())
+    return kept, float(LENGTH / lengths.mean())
 
 
 def _write(path: Path, rows: Any, by: FeatureMap, width: int, kind: type) -> None:

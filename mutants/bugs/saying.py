@@ -113,8 +113,8 @@ MUTANTS = (
         "A schema's template holds what the columns hold.",
         "It saves typing.",
         "cli/schema.py",
-        'raw = {"_help": notes,',
-        'raw = {"_help": [*notes, *(str(list(table[name])) for name in table)],',
+        'raw: dict[str, Any] = {"_help": notes,',
+        'raw: dict[str, Any] = {"_help": [*notes, *(str(list(table[name])) for name in table)],',
         ("tests/cli/test_secrets.py::test_no_cell_is_in_a_template",),
     ),
     Mutant(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-SCORES, CURVES = "tests/methods/test_scores.py", "tests/evaluation/test_curves.py"
+SCORES, CURVES = "tests/methods/test_scores.py", "tests/evaluation/test_curves_of_scores.py"
 
 MUTANTS = (
     Mutant(

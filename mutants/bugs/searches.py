@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 SELECTION, TRIES = "tests/kernels/test_selection.py", "tests/kernels/test_tries.py"
-SEARCH, KILLED = "tests/estimators/test_search.py", "tests/estimators/test_search_killed.py"
+SEARCH, KILLED = "tests/estimators/test_searching.py", "tests/estimators/test_search_killed.py"
 
 MUTANTS = (
     Mutant(

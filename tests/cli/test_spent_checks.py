@@ -15,6 +15,7 @@ from dpmac.cli import resume as resuming
 from dpmac.cli import train as command
 from dpmac.cli.ending import Failed
 from dpmac.cli.jobs import CHECKPOINT, JOB, Job
+from dpmac.cli.public_rows import public_rows
 from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.privacy import Entry, Ledger
 from dpmac.tables import Schema
@@ -333,8 +334,8 @@ def test_a_model_that_is_not_private_is_said_to_be_none(epsilon, said, job, tmp_
 
 
 def test_public_rows_are_read_and_looked_over(job, new_hospital):
-    assert command.public_rows(job) is None
+    assert public_rows(job) is None
     public = replace(job, public_test=str(new_hospital / "test-patients.csv"))
-    assert command.public_rows(public) == read_table(new_hospital / "test-patients.csv", job.read_schema())
+    assert public_rows(public) == read_table(new_hospital / "test-patients.csv", job.read_schema())
     with pytest.raises(ArgumentError, match="death"):
-        command.public_rows(replace(job, public_test=str(new_hospital / "new-patients.csv")))
+        public_rows(replace(job, public_test=str(new_hospital / "new-patients.csv")))

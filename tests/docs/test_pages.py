@@ -29,6 +29,8 @@ LONG = {
     "texts.md",
     "hyperparameters.md",
     "from-opacus.md",
+    "gallery/hospital.md",
+    "gallery/large.md",
     "tutorials/autoencoder.md",
     "tutorials/fine-tuning.md",
     "tutorials/images.md",

@@ -105,14 +105,15 @@ class Origin:
 
     def beyond(self, ledger: Releases) -> Origin:
         """The runs with releases that ``ledger`` lacks."""
-        return self._missing_in(_whole(ledger))
+        return self.missing_in(_whole(ledger))
 
     def of_other_splits(self, ledger: Releases) -> Origin:
-        """The runs with releases that are not among the ledger's own entries. A split's ledger shows what its rows took
-        part in, and stands on the whole one: these were made from the rows of other splits."""
-        return self._missing_in(ledger)
+        """The runs with releases that the data set's ledger holds and a split's does not: those of other splits."""
+        nowhere = self.beyond(ledger).runs
+        return Origin(tuple(one for one in self.missing_in(ledger).runs if one not in nowhere))
 
-    def _missing_in(self, ledger: Releases) -> Origin:
+    def missing_in(self, ledger: Releases) -> Origin:
+        """The runs with releases that are not among the ledger's own entries: of a split, its own and those of all."""
         held = Counter(_name(entry) for entry in ledger.entries)
         return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
 
@@ -263,16 +264,14 @@ def check_origin(ledger: Releases, delta: float | None = None, **things: Any) ->
 
 
 def check_split(ledger: Releases, origin: Origin) -> None:
-    """Raise :class:`ArgumentError` if a model is to be made into a split's ledger that other splits have shaped, too.
+    """Raise :class:`ArgumentError` if other splits have shaped a model that is to be made into a split's ledger.
 
-    A release from this split's rows may use what other splits have given. But the model would be published with this
-    split's statement, whose figure says nothing about the others' rows.
+    Its rows may be asked with what others have given. But the figure of its statement says nothing of the others' rows.
     """
     if origin.of_other_splits(ledger):
         fix = (
-            "releases from another split of the data set have shaped what this begins from, and the statement of this "
-            "split's ledger would leave them out: give the ledger of all rows (Ledger, without split), whose figure is "
-            "for everybody, or start from fresh numbers"
+            "another split of the data set has shaped what this begins from, and this split's statement would leave "
+            "that out: give the ledger of all rows, whose figure is for everybody, or start from fresh numbers"
         )
         raise ArgumentError("ledger", ledger, fix)
 

@@ -26,7 +26,7 @@ def crowded(schema: Schema, n: int, epsilon: float) -> dict[str, int]:
     """The features with too many values for ``n`` rows or persons at ``epsilon``, and how many they have."""
     heard = max(FEW, n * epsilon / EACH)
     apart = {
-        name: len(column.input_names("", 0))
+        name: len(column.examples(1))
         for name, column in schema.features.items()
         if not column.ordered and not column.dense
     }
