@@ -125,6 +125,11 @@ def jobs_of(runs: int) -> list[Job]:
     return [Job("mnist", row, PRESET, e, seed) for e in EPSILONS for seed in range(runs) for row in rows[e]]
 
 
+def published(row: str, epsilon: float) -> float | None:
+    """What the paper quotes for this system."""
+    return None if row == UNTRAINED else PUBLISHED.get(("mnist", "DP-CDBN (quoted)", epsilon))
+
+
 def slim(finished: Sequence[Finished]) -> dict[str, Any]:
     """The content of ``cdbn.json``: scores, recipe and cost of each row, in the order of the table."""
     groups: dict[tuple[float, str], list[Finished]] = {}
@@ -139,7 +144,7 @@ def slim(finished: Sequence[Finished]) -> dict[str, Any]:
                 "row": row,
                 "epsilon": spelled(epsilon),
                 "true_epsilon": runs[0].result["true_epsilon"],
-                "paper": PUBLISHED.get(("mnist", "DP-CDBN (quoted)", epsilon)),
+                "paper": published(row, epsilon),
                 "scores": scores,
                 "seconds": [round(run.result["seconds"]) for run in sorted(runs, key=lambda run: run.seed)],
                 "recipe": runs[0].result["recipe"],
@@ -161,7 +166,7 @@ def markdown(content: dict[str, Any]) -> str:
         spent = round_up(cost, 2) if isinstance(cost, float) else cost
         paper = "" if row["paper"] is None else f"{row['paper']:.2f}"
         shown = f"{statistics.fmean(scores):.3f} ± {spread:.3f} ({len(scores)})"
-        lines.append(f"| {row['row']} | {row['epsilon']} | {spent} | {shown} | {paper} |")
+        lines.append(f"| {row['row']} | {float(row['epsilon']):g} | {spent} | {shown} | {paper} |")
     return "\n".join(lines) + "\n"
 
 

@@ -112,7 +112,7 @@ MUTANTS = (
         "Codes that another split's model has made pass for this split's rows.",
         "The whole ledger holds all of it.",
         "estimators/stages.py",
-        "origin.of_other_splits(ledger)",
+        "origin.missing_in(ledger)",
         "origin.beyond(ledger)",
         (f"{VIEWS}::test_codes_by_another_splits_model_are_warned_of_and_counted",),
     ),

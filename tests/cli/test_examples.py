@@ -16,10 +16,24 @@ ELSEWHERE = {
     "dpmac data fetch": "needs a network",
     "dpmac data path mnist": "needs what the network brings",
     "dpmac reproduce": "tests/reproduction",
+    "--registry": "test_statement_command.py answers its questions first",
 }
 # each of these is tested by itself, too
 SLOW = ("dpmac tune", "dpmac budget", "dpmac report", "dpmac export", "--target weight", "--groups")
-ORDER = ["schema", "train", "tune", "resume", "edit", "evaluate", "predict", "inspect", "report", "export", "statement"]
+ORDER = [
+    "schema",
+    "split",
+    "train",
+    "tune",
+    "resume",
+    "edit",
+    "evaluate",
+    "predict",
+    "inspect",
+    "report",
+    "export",
+    "statement",
+]
 ORDER += ["key", "sign", "verify", "ledger init", "ledger"]
 
 

@@ -34,7 +34,7 @@ def table_of(path):
 def test_a_file_becomes_a_model_that_says_what_it_cost(adult):
     model = dpmac.load(adult.run)
     assert model.privacy_.epsilon <= 2.0
-    assert "1.99" in adult.said.out
+    assert "epsilon = 2.00" in adult.said.out
     assert "auroc on the public rows" in adult.said.out
     ledger = Ledger.read(adult.ledger)
     assert len(ledger) == len(model.privacy_.ledger)

@@ -136,6 +136,7 @@ ABOUT_ROWS = (
     "them are rows",
     "max rows",
     "however many rows",
+    *("at a reference row", "Around another row", "public rows"),
 )
 
 

@@ -237,6 +237,7 @@ def test_scikit_learn_copies_the_arguments(yes_or_no):
 # --- everything that a fit can be -------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:many values")
 def test_texts_and_huge_categories_have_terms():
     draw = np.random.default_rng(0)
     text = KINDS["text"].samples()[0]

@@ -260,7 +260,7 @@ def test_a_model_that_begins_from_another_splits_is_not_called_this_splits():
     start = DenseNetwork([3, 1], "relu", source=SeededNoise(0))
     first = trained(start, x[train], whole.split("train", train)).model
     made = len(whole)
-    with pytest.raises(ArgumentError, match="releases from another split"):
+    with pytest.raises(ArgumentError, match="another split of the data set has shaped"):
         trained(first, x[test], whole.split("test", test))
     assert len(whole) == made
     again = trained(first, x[train], ours := whole.split("train", train), ours.mechanisms())
@@ -279,7 +279,7 @@ def test_ranges_of_another_split_are_not_those_of_this_splits_codes(kind):
     )
     made = len(whole)
     settings = {"code_size": 1, "method": "closed-form"} if kind is dpmac.DPMACAutoencoder else {"n_components": 1}
-    with pytest.raises(ArgumentError, match="releases from another split"):
+    with pytest.raises(ArgumentError, match="another split of the data set has shaped"):
         kind(**settings, epsilon=1.0, delta=DELTA, schema=schema, ledger=whole.split("test", test)).fit(parts[1])
     assert len(whole) == made
     kind(**settings, epsilon=1.0, delta=DELTA, schema=schema, ledger=whole.split("train", train)).fit(parts[0])

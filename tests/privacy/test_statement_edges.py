@@ -37,7 +37,7 @@ def test_a_seed_is_said_and_is_not_private():
     seeded = Statement((MUCH,), 1e-5, True)
     assert not seeded.private
     assert "With unpredictable noise the model would be" in str(seeded)
-    assert "The released model is (" in str(Statement((MUCH,), 1e-5, False))
+    assert "The released model is differentially private with" in str(Statement((MUCH,), 1e-5, False))
     assert "SEEDED RUN" not in str(Statement((MUCH,), 1e-5, False))
 
 
@@ -45,7 +45,7 @@ def test_both_figures_are_the_accountants():
     statement = Statement((LITTLE, MUCH), 1e-7, False)
     assert statement.epsilon == epsilon_of((LITTLE, MUCH), 1e-7, "pld")
     assert statement.epsilon_rdp == epsilon_of((LITTLE, MUCH), 1e-7, "rdp")
-    assert f"epsilon = {round_up(statement.epsilon)} at delta = 1e-07" in str(statement)
+    assert f"epsilon = {round_up(statement.epsilon, 2)} at delta = 1e-07" in str(statement)
     assert f"gives epsilon = {round_up(statement.epsilon_rdp)}." in str(statement)
 
 

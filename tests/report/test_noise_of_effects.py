@@ -18,6 +18,7 @@ from dpmac.report.page import write_report
 
 def test_the_walk_is_that_of_the_optimiser_itself():
     network = DenseNetwork([3, 2], source=None).float()
+    network.weight_layers[0].write(torch.zeros(2, 4))
     updater = Averaged(OptimizerStep(lr=0.02, schedule=cosine), 0.9).start(network, 40)
     source = SeededNoise(3, "/walk")
     for _ in range(40):

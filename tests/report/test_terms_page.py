@@ -48,6 +48,7 @@ def test_without_noise_there_is_no_band_on_the_page(tmp_path):
     assert "area" not in section(binary(epsilon=float("inf")).fit(table()), tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore::dpmac.tables.CrowdedWarning")
 def test_many_values_and_many_classes_are_cut(tmp_path):
     from dpmac import DPMACClassifier
 

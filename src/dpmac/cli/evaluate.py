@@ -75,7 +75,7 @@ def evaluate(
 
       dpmac evaluate runs/first test-patients.csv --public
 
-      dpmac evaluate runs/first new-patients.csv --epsilon 0.5 --ledger new.ledger --split test --by sex
+      dpmac evaluate runs/divided patients-test.csv --epsilon 0.5 --ledger divided.ledger --split test --by sex
 
       dpmac evaluate runs/pictures test-images --json
     """

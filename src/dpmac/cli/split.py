@@ -46,9 +46,9 @@ def split(
 
     [bold]Examples[/bold]
 
-      dpmac split people.csv --ledger people.ledger
+      dpmac split patients.csv --ledger divided.ledger
 
-      dpmac split visits.csv --by patient --share test=0.3 --ledger visits.ledger
+      dpmac split patients.csv --by patient --share test=0.3 --ledger persons.ledger --out parts
     """
     from dpmac.cli.places import check_ledger
     from dpmac.privacy import Ledger

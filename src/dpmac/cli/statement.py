@@ -64,7 +64,7 @@ def show(
 
       dpmac statement show runs/first --json
 
-      dpmac statement runs/first --registry > readmissions_2026.yaml
+      dpmac statement show runs/first --registry > readmissions_2026.yaml
     """
     from dpmac.disclosure.answers import read_answers
     from dpmac.disclosure.registry import as_yaml, registry_entry

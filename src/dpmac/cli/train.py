@@ -152,6 +152,8 @@ def train(
 
       dpmac train patients.csv --schema patients.schema.json --target death --epsilon 2 --out runs/readable --additive --monotone age=+1
 
+      dpmac train patients-train.csv --schema patients.schema.json --target death --epsilon 2 --out runs/divided --ledger divided.ledger --split train
+
       dpmac train images --epsilon 2 --delta 1e-5 --out runs/pictures --ledger images.ledger
 
       dpmac train pictures.csv --images path --target kind --epsilon 2 --out runs/named --quiet

@@ -38,7 +38,7 @@ def stage_before(
     ``own`` is what this fit will release. Only the process that ``leads`` warns.
     """
     origin = Origin.merged(*(maker_of(rows.detach().flatten(1).cpu().numpy()) for rows in inputs))
-    lacking = origin.of_other_splits(ledger)  # or of another ledger altogether
+    lacking = origin.missing_in(ledger)  # other splits, or another ledger altogether
     if not lacking:
         return Stage(origin, origin.notes())
     planned = tuple(own)

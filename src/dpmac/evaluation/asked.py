@@ -22,7 +22,7 @@ from dpmac.evaluation.numbers import Numbers
 from dpmac.nets import LOSSES
 from dpmac.planning.plan import check_delta
 from dpmac.privacy import Ledger, PrivateRows
-from dpmac.tables import Category, Schema
+from dpmac.tables import Schema
 from dpmac.tables.frames import cells
 
 _MODELS = "give a fitted DPMACClassifier or DPMACRegressor (of one label a row)"
@@ -83,11 +83,11 @@ def _subgroups(model: Any, X: Any, by: Sequence[str]) -> tuple[Tensor, dict[str,
     schema, values, codes = _schema_of(model), dict[str, Sequence[str]](), list[Tensor]()
     for name in [by] if isinstance(by, str) else by:
         column = schema.columns.get(name) if schema is not None else None
-        if schema is None or not isinstance(column, Category):
+        if schema is None or column is None or column.classes is None:
             raise ArgumentError("by", name, "name columns of the schema that are categories: their values are public")
         found = column.coded(name, schema.cells.read(column, cells(X, [name])[name]))
-        codes.append(torch.from_numpy(found).nan_to_num(nan=float(column.other)))
-        values[name] = (*column.values, "other")
+        codes.append(torch.from_numpy(found).nan_to_num(nan=float(len(column.classes))))
+        values[name] = (*column.classes, "other")
     if not codes:
         return torch.zeros(_length(X), 0, dtype=torch.float64), values
     return torch.stack(codes, dim=1), values

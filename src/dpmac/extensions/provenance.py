@@ -105,13 +105,15 @@ class Origin:
 
     def beyond(self, ledger: Releases) -> Origin:
         """The runs with releases that ``ledger`` lacks."""
-        return self._missing_in(_whole(ledger))
+        return self.missing_in(_whole(ledger))
 
     def of_other_splits(self, ledger: Releases) -> Origin:
-        """The runs with releases that are not among the ledger's own entries: for a split's, those of other splits."""
-        return self._missing_in(ledger)
+        """The runs with releases that the data set's ledger holds and a split's does not: those of other splits."""
+        nowhere = self.beyond(ledger).runs
+        return Origin(tuple(one for one in self.missing_in(ledger).runs if one not in nowhere))
 
-    def _missing_in(self, ledger: Releases) -> Origin:
+    def missing_in(self, ledger: Releases) -> Origin:
+        """The runs with releases that are not among the ledger's own entries: of a split, its own and those of all."""
         held = Counter(_name(entry) for entry in ledger.entries)
         return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
 
@@ -268,9 +270,8 @@ def check_split(ledger: Releases, origin: Origin) -> None:
     """
     if origin.of_other_splits(ledger):
         fix = (
-            "releases from another split of the data set have shaped what this begins from, and the statement of this "
-            "split's ledger would leave them out: give the ledger of all rows (Ledger, without split), whose figure is "
-            "for everybody, or start from fresh numbers"
+            "another split of the data set has shaped what this begins from, and this split's statement would leave "
+            "that out: give the ledger of all rows, whose figure is for everybody, or start from fresh numbers"
         )
         raise ArgumentError("ledger", ledger, fix)
 

@@ -122,10 +122,9 @@ def _notes(found: Effects, known: bool, y: Axis) -> list[str]:
 
 def _effect(one: Effect, found: Effects, y: Axis) -> Markup:
     colours = list(range(1, len(found.outputs) + 1))
-    said = _amount(one.size, y)
+    named = Markup(f"<h3>{text(one.column)} <span>{_amount(one.size, y)}</span></h3>")
     if one.drowned:
-        said += ", not told from noise"
-    named = Markup(f"<h3>{text(one.column)} <span>{said}</span></h3>")
+        named = Markup(named + '<p class="aside">not told from noise</p>')
     rows = [(label, [float(v) for v in means]) for label, means in zip(one.cells.labels, one.means, strict=True)]
     band = one.band
     if not one.of.ordered:
@@ -154,14 +153,14 @@ def _folded(rows: Sequence[tuple[str, list[float]]], band: Any, y: Axis, colours
     if len(shown_) <= FOLDED:
         return dots(shown_, y, colours)
     half = FOLDED // 2
-    between = f'<p class="soft">{len(shown_) - 2 * half} more values between</p>'
+    between = f'<p class="aside">{len(shown_) - 2 * half} more values between</p>'
     return dots(shown_[:half], y, colours) + between + dots(shown_[-half:], y, colours)
 
 
 def _with(label: str, noise: float, y: Axis) -> str:
     if not noise:
         return label
-    return f"{label} ± {_amount(noise, y)}"
+    return f"{label} ±{_amount(noise, y).removesuffix(' points')}"
 
 
 def _within(y: Axis, value: float) -> float:

@@ -54,11 +54,12 @@ section {{ margin-top: 2.4rem; padding-top: 1.6rem; border-top: 1px solid var(--
 .pair {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1.2rem 2rem;
   align-items: start; }}
 .cards {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr)); gap: 1rem;
-  margin: 0 0 .8rem; }}
+  margin: 0 0 .8rem; align-items: start; }}
 .card {{ background: var(--card); border: 1px solid var(--rule); border-radius: .5rem; padding: .8rem .9rem;
   min-width: 0; }}
 .card h3 {{ display: flex; justify-content: space-between; gap: .6rem; }}
 .card h3 span {{ font-weight: 400; color: var(--soft); white-space: nowrap; }}
+.card .aside {{ font-size: .82rem; color: var(--soft); margin: .1rem 0 .4rem; }}
 .wide {{ max-width: 40rem; margin: 0 0 .8rem; }}
 .wide .row {{ grid-template-columns: minmax(0, 12rem) minmax(3rem, 1fr) 3.6rem; }}
 .drawn {{ display: grid; grid-template-columns: repeat(auto-fill, 6.5rem); gap: .7rem; margin: 0 0 .8rem; }}
@@ -110,8 +111,7 @@ footer {{ margin-top: 3rem; color: var(--soft); font-size: .85rem; }}
   h2, h3, section > p:first-of-type {{ break-after: avoid; }}
   figure, .card, .facts div, tr, .alarm {{ break-inside: avoid; }}
   .pair {{ grid-template-columns: 1fr 1fr; }}
-  .cards {{ display: block; columns: 2; column-gap: 1rem; }}
-  .cards .card {{ display: inline-block; width: 100%; margin: 0 0 1rem; }}  /* which no page break cuts */
+  .cards {{ grid-template-columns: 1fr 1fr; }}
   .scroll {{ overflow: visible; }}
   table {{ font-size: 8.5pt; }}
 }}

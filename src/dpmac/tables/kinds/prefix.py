@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dpmac.cells import is_missing
-from dpmac.checks import ArgumentError, integer
+from dpmac.checks import ArgumentError, how_many, integer
 from dpmac.tables.kinds.base import Quote
 from dpmac.tables.kinds.category import Category, canonical
 
@@ -61,7 +61,7 @@ class Prefix(Category):
 
     def described(self, quote: Quote) -> str:
         if self.values == _digits(self.length):
-            return f"the first {self.length} digits; any other beginning counts as other"
+            return f"its beginning, {how_many(self.length, 'digit')}; any other beginning counts as other"
         return f"the first {self.length} characters, {super().described(quote)}"
 
     def fields(self) -> dict[str, Any]:
