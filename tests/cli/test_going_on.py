@@ -79,7 +79,7 @@ def test_a_run_goes_on_with_its_job_and_tells_of_it(job, run, trained):
 
 
 def test_what_is_paid_again_or_was_written_to_must_be_asked_for(job, new_hospital, run, trained):
-    Ledger.at(job.ledger).append(Entry("training step", 4.0, 0.5))
+    Ledger.at(job.ledger).append(Entry("training step", 4.0, 0.5, model=job.name))
     assert run("resume", "run").code == 1
     assert run("resume", "run", "--same-rows").code == 1
     assert trained == []
