@@ -80,7 +80,10 @@ class Statement:
         return [*lines, "Not covered by the guarantee:", *(f"  - {note}" for note in self.not_covered())]
 
     def _guarantee(self) -> list[str]:
-        epsilon, delta = round_up(self.epsilon, 2 + 2 * (self.epsilon < 0.1)), not_less(self.delta)
+        digits = 2
+        if self.epsilon < 0.1:
+            digits = 4
+        epsilon, delta = round_up(self.epsilon, digits), not_less(self.delta)
         if not self.noisy or math.isinf(self.epsilon):
             noise = "with too little" if self.noisy else "without"
             return [
