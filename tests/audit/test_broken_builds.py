@@ -13,7 +13,7 @@ from dpmac.audit.one_shots import mean
 from dpmac.audit.steps import small_network, step_setting
 from dpmac.bounds.allocation import promised
 from dpmac.mac import FirstOrder, FixedPrediction
-from dpmac.privacy import Ledger, OuterPart, PerLayerClip, PrivateRows, gaussian_release
+from dpmac.privacy import Ledger, OuterPart, PerLayerClip, PrivateRows, accounting, gaussian_release
 from dpmac.training import Trainer
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
@@ -171,3 +171,18 @@ def test_a_ledger_that_says_two_things_stops_the_audit(monkeypatch):
     monkeypatch.setattr(Ledger, "append", append)
     with pytest.raises(RuntimeError, match="two releases of the same kind"):
         judged("mean")
+
+
+def test_a_ledger_that_charges_the_cheapest_split_is_found(monkeypatch):
+    real, released = accounting.by_split, Effort("test", 1_500, 100)
+    assert not exceeded("splits", released)
+
+    def cheapest(mechanisms):
+        return [min(real(mechanisms), key=lambda mine: -max(m.noise_multiplier for m in mine))]
+
+    monkeypatch.setattr(accounting, "by_split", cheapest)
+    accounting.cost_of.cache_clear()
+    try:
+        assert exceeded("splits", released) == {"learns"}
+    finally:
+        accounting.cost_of.cache_clear()

@@ -22,6 +22,7 @@ from dpmac.audit.one_run import ManyCanaries
 from dpmac.audit.one_shots import one_shot_cases
 from dpmac.audit.runs import run_cases
 from dpmac.audit.searches import search_cases
+from dpmac.audit.splits import split_cases
 from dpmac.audit.steps import step_cases
 from dpmac.checks import ArgumentError, integer
 
@@ -52,7 +53,7 @@ Told = Callable[[str, list[Finding]], None]  # a case's name, and what it found
 def all_cases() -> dict[str, AnyCase]:
     """Every case under its name; the longest first, so that two processes end together."""
     found: list[AnyCase] = [*run_cases(), ManyCanaries(), *step_cases(), *module_cases(), *search_cases()]
-    found += one_shot_cases()
+    found += [*split_cases(), *one_shot_cases()]
     return {case.name: case for case in found}
 
 
