@@ -264,7 +264,7 @@ def test_every_module_that_releases_is_among_the_askers(monkeypatch):
         SUPERVISED[name](PrivateRows(numbers(20, 5), labels(20, 4)), SeededNoise(0))
     for name in ("closed form", "private ranges", "mean"):
         UNSUPERVISED[name](PrivateRows(numbers(20, 9)), SeededNoise(0))
-    for case in (all_cases()["mean"], all_cases()["whole search"], WholeRun("run", steps=2)):
+    for case in (*(all_cases()[name] for name in ("mean", "whole search", "splits")), WholeRun("run", steps=2)):
         case.judge(Effort("test", 40, 10), 0.5)
     assert seen == releasing
 

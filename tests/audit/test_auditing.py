@@ -79,7 +79,7 @@ def test_an_audit_of_one_case_and_its_confidence(monkeypatch):
 
 def test_looks_are_counted_before_anything_is_drawn():
     cases = chosen_cases(QUICK)
-    assert looks_of(list(cases.values())) == 2 * (len(cases) - 3) + 3  # one look at the one run, and at the search
+    assert looks_of(list(cases.values())) == 2 * (len(cases) - 3) + 3  # one look at one run, a search and two splits
     assert share_of(0.99, looks_of(list(cases.values()))) < 0.01 / 50
 
 
