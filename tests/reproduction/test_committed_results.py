@@ -74,7 +74,13 @@ def test_what_can_be_reckoned_from_the_file_is_what_it_says(every):
 
 def test_the_files_are_few_and_small_and_one_command_made_the_runs():
     data = [*RESULTS.glob("**/*.json"), *RESULTS.glob("**/*.jsonl")]
-    assert {path.name for path in data} == {"results.json", "search.json", "mnist-trials.jsonl", "cdbn.json"}
+    assert {path.name for path in data} == {
+        "results.json",
+        "search.json",
+        "mnist-trials.jsonl",
+        "cdbn.json",
+        "strokes.json",
+    }
     assert max(path.stat().st_size for path in data) < 400 * 1024
     (made,) = json.loads((RESULTS / "results.json").read_text())["made_with"]
     assert made["runs"] == 540
