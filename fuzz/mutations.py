@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import sys
 from typing import Any
 
 TOKENS = (
@@ -95,8 +96,19 @@ def spoilt_bytes(draw: random.Random, raw: bytes) -> tuple[bytes, str]:
 
 
 def spoilt_tree(draw: random.Random, tree: Any) -> tuple[Any, str]:
-    """A copy of plain values (dicts, lists, numbers, texts) with one thing wrong, and what."""
-    tree = copy.deepcopy(tree)
+    """A copy of plain values (dicts, lists, numbers, texts) with one thing wrong, and what.
+
+    What an earlier call has made deep can be copied by a deep recursion only; what is tried has Python's usual limit.
+    """
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(10 * usual)
+    try:
+        return _spoilt(draw, copy.deepcopy(tree))
+    finally:
+        sys.setrecursionlimit(usual)
+
+
+def _spoilt(draw: random.Random, tree: Any) -> tuple[Any, str]:
     paths = list(_paths(tree))
     path = draw.choice(paths)
     if not path:
