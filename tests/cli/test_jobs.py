@@ -65,6 +65,8 @@ DAMAGES = {
     "a key less": lambda raw: raw.pop("epsilon"),
     "another kind": lambda raw: raw.update(epsilon="2"),
     "a truth": lambda raw: raw.update(rows=True),
+    "an answer that is none": lambda raw: raw.update(searched="perhaps"),
+    "a source that no file can hold": lambda raw: raw.update(ranges_from="\ud800"),
 }
 
 

@@ -147,6 +147,7 @@ class Job:
     @classmethod
     def load(cls, folder: Path) -> Job:
         """Read ``job.json``; a ValueError names the file if it is damaged, or if a file of the run is a link."""
+        from dpmac.disclosure import Declared
         from dpmac.limits import read_json
 
         path = folder / JOB
@@ -173,6 +174,7 @@ class Job:
             for name, value in raw.items():
                 if isinstance(value, bool) or not isinstance(value, _KINDS[name]):
                     raise ValueError(f"its {name} is {value!r:.60}")
+            Declared(raw["searched"], raw["ranges_from"])  # read now: they are saved when all is paid for
             return cls(**raw)
         except FileNotFoundError:
             raise
