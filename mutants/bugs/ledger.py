@@ -212,7 +212,7 @@ MUTANTS = (
         "extensions/ledgers.py",
         '"_copied": self._copied or self._file is None}',
         '"_copied": self._copied}',
-        (f"{LEDGER}::test_a_ledger_in_memory_that_was_pickled_can_be_read_and_not_gone_on_with",),
+        (f"{LEDGER}::test_a_ledger_in_memory_that_was_pickled_can_be_read_and_not_continued",),
     ),
     Mutant(
         "forked-ledger-goes-on",

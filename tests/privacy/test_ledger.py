@@ -247,7 +247,7 @@ def test_a_second_writer_cannot_come_between_the_look_and_the_write(tmp_path):
         first.append(Entry("third", 5.0, 0.01))
 
 
-def test_a_ledger_in_memory_that_was_pickled_can_be_read_and_not_gone_on_with(tmp_path):
+def test_a_ledger_in_memory_that_was_pickled_can_be_read_and_not_continued(tmp_path):
     """Another process would record in a copy, and the account at home would stay as it was."""
     entry = Entry("step", 1.0, 0.5)
     ledger = Ledger()
