@@ -24,6 +24,7 @@ from dpmac.privacy.accounting import epsilon_of
 from dpmac.randomness import SeededNoise
 from dpmac.tables import Category, Number, Schema
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
 N, HELD = 200, 40
 draw = np.random.default_rng(0)
 X = draw.uniform(-1, 1, (N, 3)).astype(np.float32)

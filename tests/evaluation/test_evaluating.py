@@ -14,6 +14,7 @@ from dpmac.privacy import Ledger, Mechanism
 from dpmac.randomness import SystemNoise
 from dpmac.tables import Category, Number, Schema
 
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
 SCHEMA = Schema(
     {
         "age": Number(0, 100),
