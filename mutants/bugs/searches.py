@@ -127,6 +127,25 @@ MUTANTS = (
         (f"{SEARCH}::test_a_run_releases_what_the_entry_says_and_not_more",),
     ),
     Mutant(
+        "persons-apart-by-how-they-are-written",
+        "A search tells persons apart by how their ids print: 1 and 1.0, one person, may be trained on and scored on.",
+        "Ids are compared as text. Real: 0.998 was stated where 1.428 was spent.",
+        "estimators/held_out.py",
+        "        held = held[Persons.of(rows.groups).of_rows().numpy()]\n",
+        "        ids = np.asarray(rows.groups).astype(str)\n"
+        "        held = held[np.unique(ids, return_inverse=True)[1] % count]\n",
+        (f"{SEARCH}::test_who_is_one_person_to_a_training_is_one_to_the_lots",),
+    ),
+    Mutant(
+        "lots-compared-as-they-are-written",
+        "Somebody whose id was read as a number in one file and as text in the other is in both lots, unnoticed.",
+        "A set of ids is a set. Real: nobody had tried a column with a gap.",
+        "estimators/held_out.py",
+        "({same_id(one) for one in",
+        "({str(one) for one in",
+        (f"{SEARCH}::test_an_id_that_was_read_in_two_ways_is_noticed_in_both_lots",),
+    ),
+    Mutant(
         "search-paid-afterwards",
         "A search is paid for when its fits are done.",
         "So a search that fails costs nothing.",
@@ -194,8 +213,8 @@ MUTANTS = (
         "Rows are held out one by one: a person may be trained on and scored on, and pays for one of the two.",
         "Splits of rows are what one is used to.",
         "estimators/held_out.py",
-        "    if rows.groups is not None:\n        ids, who",
-        "    if False:\n        ids, who",
+        "    if rows.groups is not None:\n        held = held[",
+        "    if False:\n        held = held[",
         (f"{SEARCH}::test_persons_are_held_out_whole",),
     ),
     Mutant(

@@ -69,6 +69,8 @@ def priced(
     except UnreachableError:
         fix = "so little cannot be shared among so many tries: raise epsilon, or lower tries"
         raise ArgumentError("epsilon", epsilon, fix) from None
+    for candidate in candidates:
+        candidate.set_params(epsilon=seen[s].epsilon)  # the last one that was tried may be another
     return seen[s]
 
 

@@ -85,6 +85,12 @@ class Persons:
         """The total number of rows: private."""
         return len(self.order)
 
+    def of_rows(self) -> Tensor:
+        """The number of its person for every row: private."""
+        found = torch.empty_like(self.order)
+        found[self.order] = torch.repeat_interleave(torch.arange(len(self)), self.starts.diff())
+        return found
+
     @property
     def spots_per_place(self) -> int:
         """The number of spots for one person: ``max_rows``, rounded up to a power of two."""

@@ -39,7 +39,7 @@ MOST = 20
 LONGEST = 40
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _WHOLE = re.compile(r"\s*[+-]?\d+(\.0*)?\s*", re.ASCII)
-_IDS = "give the id of every row, the values of the column by which the data set was divided"
+IDS = "give the id of every row, the values of the column by which the data set was divided"
 _FIX = "give a share for each name, such as {'train': 0.8, 'test': 0.2}: 2 to 20 of them, which add up to 1"
 Array = np.ndarray[Any, Any]
 
@@ -79,7 +79,7 @@ class Splits:
         """The number of the split of every id, in the order of ``names``."""
         if not self.key:
             raise ArgumentError("ledger", "a copy", "it has no key of the splits: use the ledger itself, not a copy")
-        persons, cells = Persons.of(ids), flat(ids, "ids", _IDS)
+        persons, cells = Persons.of(ids), flat(ids, "ids", IDS)
         first = persons.order[persons.starts[:-1]].numpy()  # a row of every distinct id
         edges = [*accumulate(share for _, share in self.shares)][:-1]
         places = np.searchsorted(edges, [self._place(one) for one in cells[first]], side="right")
@@ -89,7 +89,7 @@ class Splits:
 
     def _place(self, one: Any) -> float:
         """Where an id lies from 0 to 1."""
-        made = hashlib.blake2b(_same(one).encode(), digest_size=8, key=bytes.fromhex(self.key))
+        made = hashlib.blake2b(same_id(one).encode(), digest_size=8, key=bytes.fromhex(self.key))
         return int.from_bytes(made.digest(), "big") / 2.0**64
 
     def checked(self, name: str, ids: Any) -> tuple[int, int]:
@@ -189,7 +189,7 @@ def _person(by: str) -> str:
     return f"{PERSON} by {by}"
 
 
-def _same(one: Any) -> str:
+def same_id(one: Any) -> str:
     """An id as a text, the same for a whole number however it was read: 7, 7.0, " 7", b"7"."""
     if isinstance(one, bytes):
         one = one.decode(errors="replace")
