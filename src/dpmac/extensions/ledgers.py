@@ -47,6 +47,7 @@ class Ledger(Divided):
         self._data_set = data_set
         self._run = fresh_name()  # this object's entries have their own name, unless a run is noted
         self._noted: dict[int, dict[str, str]] = {}
+        self._checked: dict[str, Any] = {}  # the last line that was found to be one that can be read again
         self._first_thread = threading.get_ident()
         self._copied, self._process, self._lock = False, os.getpid(), threading.RLock()
         self._file: LedgerFile | None = None
@@ -112,7 +113,9 @@ class Ledger(Divided):
         noted = {word: said for word, said in self._words().items() if not getattr(entry, word)}
         dated = replace(entry, date=_today(), **noted)  # type: ignore[arg-type]
         line = to_dict(dated)
-        check_line(line)
+        if line != self._checked:  # (a training's releases have one line)
+            check_line(line)
+            self._checked = line
         with self.exclusive():
             self._check_total(entry)
             if self._file is not None:
@@ -258,13 +261,13 @@ class Ledger(Divided):
 
     def __getstate__(self) -> dict[str, Any]:
         """A ledger in memory that was unpickled is a copy, and raises if anyone tries to record with it."""
-        kept = {
-            name: value for name, value in self.__dict__.items() if name not in ("_lock", "_noted", "_first_thread")
-        }
+        left_out = ("_lock", "_noted", "_first_thread", "_checked")
+        kept = {name: value for name, value in self.__dict__.items() if name not in left_out}
         return {**kept, "_run": self.run, "_copied": self._copied or self._file is None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock(), _noted={}, _first_thread=threading.get_ident())
+        fresh = {"_noted": {}, "_checked": {}, "_first_thread": threading.get_ident()}
+        self.__dict__.update(state, _lock=threading.RLock(), **fresh)
 
     def __copy__(self) -> Ledger:
         return self  # two objects writing to one file would not know about each other's lines
