@@ -248,7 +248,7 @@ def test_the_score_is_of_rows_that_were_not_trained_on(times):
 
 def test_every_candidate_is_tried_about_as_often(times):
     tried = times(30)
-    searched(candidates=[{"learning_rate": 0.1 * k} for k in (1, 2, 3)], random_state=5)
+    searched(base=small(epochs=1), candidates=[{"learning_rate": 0.1 * k} for k in (1, 2, 3)], random_state=5)
     counts = np.bincount([one.which for one in tried], minlength=3)
     assert counts.min() > 4
 
@@ -303,7 +303,7 @@ def test_a_search_in_one_split_costs_nobody_in_another():
     names = np.array(book.splits.names)[book.splits.of(ids)]
     build, rest = (ids[names == name] for name in ("build", "rest"))
     own = book.split("build", build)
-    base = small(batch_size=40)
+    base = small(batch_size=len(build) - int(0.4 * len(build)))  # all that are not held out
     found = searched(base=base, rows=(X[build], Y[build]), ledger=own, held_out=0.4)
     (entry,) = book.entries
     assert (entry.split, entry.label) == ("build", SEARCH)

@@ -130,7 +130,8 @@ def test_a_model_of_one_split_is_made_and_scored_for_the_dearer_of_the_two(tmp_p
     y = (x[:, 0] > 0).astype(int)
     ours, theirs = whole.split("train", train), whole.split("test", test)
     mean(test, theirs, 8.0)  # in between, and none of its business
-    model = dpmac.DPMACClassifier(epsilon=1.0, classes=[0, 1], feature_range=(-1, 1), ledger=ours, random_state=0)
+    quick = {"batch_size": len(train), "epochs": 4, "classes": [0, 1], "feature_range": (-1, 1)}
+    model = dpmac.DPMACClassifier(epsilon=1.0, ledger=ours, random_state=0, **quick)
     clone(model).fit(x[train], y[train])
     first = ours.epsilon(DELTA)
     model.set_params(delta=DELTA).fit(x[train], y[train])
@@ -160,7 +161,7 @@ def test_a_training_on_a_split_is_resumed(tmp_path, monkeypatch):
     def model(name):
         whole, train, test = divided(tmp_path / f"{name}.ledger")
         whole.split("test", test).append(ONE)
-        return _model(tmp_path / name, whole.split("train", train)), x[train], y[train]
+        return _model(tmp_path / name, whole.split("train", train), len(train)), x[train], y[train]
 
     whole, *table = model("whole")
     whole.fit(*table)
@@ -173,16 +174,16 @@ def test_a_training_on_a_split_is_resumed(tmp_path, monkeypatch):
     ledger, train, test = divided(ledger=Ledger.load(tmp_path / "cut.ledger"))
     ledger.split("test", test).append(ONE)
     ours = ledger.split("train", train)
-    gone_on = _model(tmp_path / "cut", ours).fit(*table)
+    gone_on = _model(tmp_path / "cut", ours, len(train)).fit(*table)
     assert ours.mechanisms() == whole.privacy_.ledger.mechanisms()
     assert len(ledger) == len(ours) + 2
     for a, b in zip(gone_on.network_.state_dict().values(), whole.network_.state_dict().values(), strict=True):
         assert torch.equal(a, b)
 
 
-def _model(folder, ledger):
+def _model(folder, ledger, rows):
     machine = Machine(checkpoint=folder)
-    known = {"classes": [0, 1], "feature_range": (-1, 1), "random_state": 0}
+    known = {"classes": [0, 1], "feature_range": (-1, 1), "random_state": 0, "batch_size": rows, "epochs": 30}
     return dpmac.DPMACClassifier(epsilon=2.0, ledger=ledger, machine=machine, **known)
 
 
