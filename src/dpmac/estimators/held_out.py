@@ -22,7 +22,7 @@ from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.ranged import unit_targets
 from dpmac.estimators.rows import Array
 from dpmac.estimators.target_cells import target_of
-from dpmac.methods.score import Outputs
+from dpmac.methods.one_release import Outputs
 from dpmac.privacy import PrivateRows
 from dpmac.randomness import NoiseSource, shuffled
 from dpmac.tables.frames import cells

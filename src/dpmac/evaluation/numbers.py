@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dpmac.evaluation.intervals import Figure, Z, of_mean
 from dpmac.evaluation.result import Score
-from dpmac.methods.residuals import EDGES, SHELLS, mean_square
+from dpmac.methods.residuals import EDGES, SHELLS, mean_square, shells
 from dpmac.methods.scores import Tallied, Tally, counts, means, numbers
 
 SQUARES, SUMS = "squared errors", "sums"
@@ -73,11 +73,11 @@ class Numbers:
     def _error_of_square(self, found: Tallied, mse: float) -> float:
         """The deviation of the mean squared error: of the noise in shells that count, and of sampling (at most)."""
         n = found.n
-        shells = [4.0 * edge**2 for edge in EDGES]
+        sizes = [4.0 * edge**2 for edge in EDGES]
         means_ = [max(float(one) / n, 0.0) for one in found.sums[SQUARES]]
         clear = [b for b in range(SHELLS) if found.sums[SQUARES][b] > 2.5 * found.noise[SQUARES]] or [SHELLS - 1]
-        noise = math.sqrt(sum((shells[b] * found.noise[SQUARES] / n) ** 2 for b in range(clear[0], SHELLS)))
-        fourth = sum(shells[b] ** 2 * means_[b] for b in range(clear[0], SHELLS))
+        noise = math.sqrt(sum((sizes[b] * found.noise[SQUARES] / n) ** 2 for b in range(clear[0], SHELLS)))
+        fourth = sum(sizes[b] ** 2 * means_[b] for b in range(clear[0], SHELLS))
         return math.hypot(noise, math.sqrt(max(fourth - mse**2, mse**2) / n))
 
     def _subgroups(self, found: Tallied, half: float) -> dict[str, dict[str, dict[str, Figure]]]:
@@ -122,11 +122,7 @@ def _covered(most: float, u: Tensor, y: Tensor) -> Tensor:
 
 
 def _shells(u: Tensor, y: Tensor) -> Tensor:
-    square = _size(u, y).square().unsqueeze(1)
-    between = torch.tensor([edge**2 for edge in EDGES[:0:-1]], dtype=torch.float64, device=square.device)
-    shell = SHELLS - 1 - torch.bucketize(square, between)
-    inside = (shell == torch.arange(SHELLS, device=square.device)).double()
-    return (inside * square * 4.0 ** shell.double()).clamp(0.0, 1.0)
+    return shells(_size(u, y).square().unsqueeze(1))
 
 
 def _code(place: int, u: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001 - of the column alone
