@@ -128,6 +128,13 @@ def table_for(model: TrainedEstimator, rows: Rows) -> tuple[PrivateRows, Outputs
     return table.behind(outputs, memory=MEMORY), _as_it_is
 
 
+def outputs_of(model: TrainedEstimator) -> Outputs:
+    """A fitted model's outputs for a block of raw rows, as they are in a release: calibrated."""
+    if isinstance(model, ModuleEstimator):
+        return _of_module(model)
+    return model.run_.outputs
+
+
 def _as_it_is(outputs: Tensor) -> Tensor:
     return outputs
 
