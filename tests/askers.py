@@ -35,7 +35,7 @@ from dpmac.methods import (
     linear_classifier,
 )
 from dpmac.methods.ridge import statistics
-from dpmac.methods.score import MERITS
+from dpmac.methods.merits import MERITS
 from dpmac.methods.scores import Scores, Tally
 from dpmac.modules import ModuleStep, Task, settled
 from dpmac.nets import (

@@ -221,9 +221,9 @@ MUTANTS = (
         "merit-of-the-whole-range",
         "A row adds its merit times two less one and a half: two rows' worth for a bad one.",
         "A number was mistaken.",
-        "methods/score.py",
-        "return bound.apply([DensePart((2 * r - 1).unsqueeze(1))])",
-        "return [DensePart((2 * r - 1.5).unsqueeze(1))]",
+        "methods/scores.py",
+        "return bound.apply([DensePart(tally.of(found, targets)) for tally in self.tallies])",
+        "return [DensePart(tally.of(found, targets) - 0.5) for tally in self.tallies]",
         ("tests/test_neighbours.py", "tests/privacy/test_extreme_rows.py"),
     ),
 )

@@ -231,7 +231,7 @@ def test_the_note_on_time_is_in_the_statement():
 def test_the_best_score_wins_and_of_equal_ones_the_first(times, monkeypatch):
     tried = times(4)
     scores = iter([0.5, 0.9, 0.9, 0.1])
-    monkeypatch.setattr("dpmac.methods.score.Score.of", lambda *_: next(scores))
+    monkeypatch.setattr("dpmac.methods.merits.Score.of", lambda *_: next(scores))
     found = searched()
     assert found.best_score_ == 0.9
     assert found.best_estimator_ is tried[1].model

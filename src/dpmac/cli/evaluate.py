@@ -64,7 +64,7 @@ def evaluate(
     root of the mean squared error, the mean absolute error and R2; of an autoencoder how badly rows come back.
 
     Of a classifier of pictures FILE is a folder with one folder of files for each class, or a table with
-    paths and labels, as for [bold]train[/bold].
+    paths and labels, as for [bold]train[/bold]. Rows of a table for private scores need not fit into memory.
 
     An exact score is a number about the rows. With [bold]--public[/bold] it is kept beside the model and goes into its
     report.
@@ -78,6 +78,8 @@ def evaluate(
       dpmac evaluate runs/divided patients-test.csv --epsilon 0.5 --ledger divided.ledger --split test --by sex
 
       dpmac evaluate runs/pictures test-images --json
+
+      dpmac evaluate runs/pictures test-images --epsilon 1 --ledger test-images.ledger
     """
     from dpmac.cli.scores import keep
     from dpmac.report.thresholds import FIX
@@ -87,8 +89,9 @@ def evaluate(
     if epsilon is not None:
         from dpmac.cli.private_scores import private_scores
 
-        no_others({"--public": public or None, "--images": images, "--target": target, "--resize": resize or None})
-        scored = private_scores(run, file, epsilon, ledger, split, by or [], groups, delta)
+        no_others({"--public": public or None})
+        pictures = {"images": images, "target": target, "resize": resize}
+        scored = private_scores(run, file, epsilon, ledger, split, by or [], groups, delta, pictures)
         if as_json:
             typer.echo(json.dumps(scored.to_dict(), allow_nan=False))
         else:

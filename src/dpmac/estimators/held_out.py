@@ -24,7 +24,7 @@ from dpmac.estimators.ranged import unit_targets
 from dpmac.estimators.rows import Array
 from dpmac.estimators.target_cells import target_of
 from dpmac.extensions.splits import IDS, same_id
-from dpmac.methods.score import Outputs
+from dpmac.methods.one_release import Outputs
 from dpmac.privacy import Persons, PrivateRows
 from dpmac.randomness import NoiseSource, shuffled
 from dpmac.tables.frames import cells
@@ -129,6 +129,13 @@ def table_for(model: TrainedEstimator, rows: Rows) -> tuple[PrivateRows, Outputs
     given = Given(raw, model._persons(rows.X, rows.groups, len(raw), None))
     table, outputs = model._for_releases(given.table(targets), ())
     return table.behind(outputs, memory=MEMORY), _as_it_is
+
+
+def outputs_of(model: TrainedEstimator) -> Outputs:
+    """A fitted model's outputs for a block of raw rows, as they are in a release: calibrated."""
+    if isinstance(model, ModuleEstimator):
+        return _of_module(model)
+    return model.run_.outputs
 
 
 def _as_it_is(outputs: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from dpmac.checks import ArgumentError
 from dpmac.extensions.searches import SEARCH
 from dpmac.kernels.selection import Selection
 from dpmac.kernels.tries import Tries
-from dpmac.methods.score import Score
+from dpmac.methods.merits import Score
 from dpmac.planning.search import Range, UnreachableError, least
 from dpmac.privacy import Ledger, Mechanism
 from dpmac.privacy.accounting import epsilon_of

@@ -27,7 +27,7 @@ from dpmac.estimators.search_budget import Priced
 from dpmac.estimators.warning import counted_as_one
 from dpmac.extensions.provenance import Origin, mark, origin_of
 from dpmac.extensions.searches import Prepaid, Rehearsal, Rehearsed, best_of
-from dpmac.methods.score import merit_of
+from dpmac.methods.merits import merit_of
 from dpmac.privacy import Ledger, Persons
 from dpmac.privacy.sampling import ROW
 from dpmac.randomness import NoiseSource, noise_source
