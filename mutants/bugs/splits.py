@@ -57,9 +57,9 @@ MUTANTS = (
         "ids-as-they-are-read",
         "An id that one reader takes for a number and another for a text is in two splits.",
         "An id is an id.",
-        "extensions/splits.py",
-        "    if isinstance(one, str) and _WHOLE.fullmatch(one):\n        return str(Fraction(one.strip()))\n",
-        "",
+        "extensions/persons.py",
+        "        if not _DECIMAL.fullmatch(plain):\n            return plain\n        plain = float(plain)\n",
+        "        return plain\n",
         (f"{SPLITS}::test_an_id_is_where_it_is_however_it_is_read",),
     ),
     Mutant(

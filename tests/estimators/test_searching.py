@@ -325,6 +325,19 @@ def test_persons_are_held_out_whole():
         check_apart(training, Rows(X[:1], Y[:1]))
 
 
+def test_a_person_is_on_one_side_however_the_id_was_read():
+    ids = np.empty(N, dtype=object)
+    ids[0::2], ids[1::2] = [float(k) for k in range(N // 2)], range(N // 2)  # 0.0, 0, 1.0, 1: for a fit N / 2 persons
+    training, scored = split(Rows(X, Y, ids), 0.2, SeededNoise(1))
+    assert not set(training.groups) & set(scored.groups)
+    assert (training.places, scored.places) == (80, 20)
+    check_apart(training, scored)
+    with pytest.raises(ArgumentError, match="80 persons who are in X, too"):
+        check_apart(training, Rows(X, Y, np.array([f" {int(one)}e0" for one in training.groups])))
+    with pytest.raises(ArgumentError, match="80 persons who are in X, too"):
+        check_apart(Rows(X, Y, training.groups.astype(int)), Rows(X, Y, training.groups.astype(float)))
+
+
 def test_a_search_protects_persons():
     ids = np.array([f"p{k // 2}" for k in range(N)])
     book = Ledger()

@@ -12,6 +12,7 @@ import torch
 from sklearn.utils import _safe_indexing
 from torch import Tensor
 
+from dpmac.cells import flat
 from dpmac.checks import ArgumentError
 from dpmac.estimators.base import TrainedEstimator
 from dpmac.estimators.given import Given
@@ -22,12 +23,14 @@ from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.ranged import unit_targets
 from dpmac.estimators.rows import Array
 from dpmac.estimators.target_cells import target_of
+from dpmac.extensions.persons import same_id
 from dpmac.methods.score import Outputs
-from dpmac.privacy import PrivateRows
+from dpmac.privacy import Persons, PrivateRows
 from dpmac.randomness import NoiseSource, shuffled
 from dpmac.tables.frames import cells
 from dpmac.tables.stored import MEMORY
 
+_IDS = "give the id of a person for each row"
 FEWEST = 20  # places to score on: of fewer, a score says nothing
 
 
@@ -49,7 +52,7 @@ class Rows:
         """How many rows there are or, with ids, persons."""
         if self.groups is None:
             return len(self)
-        return len(np.unique(np.asarray(self.groups).astype(str)))
+        return len(Persons.of(self.groups))
 
     def at(self, places: Array) -> Rows:
         """Some of them, in order."""
@@ -70,12 +73,13 @@ class Rows:
 def split(rows: Rows, part: float, source: NoiseSource) -> tuple[Rows, Rows]:
     """Two lots of whole places, drawn without looking at any: the second one is a ``part`` of them.
 
-    A place is a row or, with ids, a person. Its place in the order of ids decides, and not what its rows hold.
+    A place is a row or, with ids, a person. Its place in the order of rows decides, and not what its rows hold.
     """
     count, who = len(rows), None
     if rows.groups is not None:
-        ids, who = np.unique(np.asarray(rows.groups).astype(str), return_inverse=True)
-        count = len(ids)
+        persons = Persons.of(rows.groups)  # as a fit takes them: 7 and 7.0 are one
+        count, who = len(persons), np.empty(len(rows), dtype=np.int64)
+        who[persons.order.numpy()] = np.repeat(np.arange(count), np.diff(persons.starts.numpy()))
     away = max(1, math.floor(part * count))
     held = np.zeros(count, dtype=bool)
     held[shuffled(count, source)[:away].numpy()] = True
@@ -89,10 +93,15 @@ def check_apart(rows: Rows, others: Rows) -> None:
     if (rows.groups is None) != (others.groups is None):
         raise ArgumentError("held_out", "rows", "give ids for both lots of rows, as (X, y, groups), or for neither")
     if rows.groups is not None:
-        both = np.intersect1d(np.asarray(rows.groups).astype(str), np.asarray(others.groups).astype(str))
+        both = _said(rows.groups) & _said(others.groups)
         if len(both):
             fix = "a person is either trained on or scored on: put all rows of each on one side"
             raise ArgumentError("held_out", f"{len(both)} persons who are in X, too", fix)
+
+
+def _said(groups: Any) -> set[str]:
+    """The ids of these rows, alike for one person however either table was read: 7 in one, 7.0 in the other."""
+    return {same_id(one) for one in flat(groups, "groups", _IDS)}
 
 
 # --- targets and outputs ----------------------------------------------------------------------------------------------
