@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -148,12 +149,19 @@ class Divided(HeldToAccount):
         """
         wanted = Splits.drawn(shares, by)
         if self._splits is None:
-            self._seal(wanted)
-            self._splits = wanted
-        elif wanted.published() != self._splits.published():
+            with self.exclusive():
+                if self._splits is None:  # still: of two threads one draws the key, and the other one takes it
+                    self._seal(wanted)
+                    self._splits = wanted
+        if wanted.published() != self._splits.published():
             held = f"{dict(self._splits.shares)} by {self._splits.by!r}"
             raise ArgumentError("shares", dict(shares), f"the data set was divided into {held}, and stays so")
         return self._splits
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Inside, nobody else records anything."""
+        yield
 
     def _seal(self, splits: Splits) -> None:
         """Put it into the ledger's file."""
