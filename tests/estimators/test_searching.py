@@ -370,7 +370,7 @@ def test_who_is_one_person_to_a_training_is_one_to_the_lots(ids):
         assert training.places + scored.places == rows.places
 
 
-@pytest.mark.parametrize("here", [[1, 2, 3], ["1", "2", "3"], ["x", " 1 ", "7"], [b"1", b"9", b"8"]])
+@pytest.mark.parametrize("here", [[1, 2, 3], ["1", "2", "3"], ["x", " 1 ", "7"], [b"1", b"9", b"8"], ["1e0"]])
 @pytest.mark.parametrize("there", [[1.0, 9.5], ["1.0", "y"], [np.float32(1), 12]])
 def test_an_id_that_was_read_in_two_ways_is_noticed_in_both_lots(here, there):
     """A column with a gap is read as floating-point numbers, and another one as text."""

@@ -23,13 +23,15 @@ from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.ranged import unit_targets
 from dpmac.estimators.rows import Array
 from dpmac.estimators.target_cells import target_of
-from dpmac.extensions.splits import IDS, same_id
+from dpmac.extensions.persons import same_id
+from dpmac.extensions.splits import IDS
 from dpmac.methods.one_release import Outputs
 from dpmac.privacy import Persons, PrivateRows
 from dpmac.randomness import NoiseSource, shuffled
 from dpmac.tables.frames import cells
 from dpmac.tables.stored import MEMORY
 
+_IDS = "give the id of a person for each row"
 FEWEST = 20  # places to score on: of fewer, a score says nothing
 
 

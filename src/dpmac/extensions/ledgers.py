@@ -28,6 +28,7 @@ from dpmac.extensions.writers import sole_writer
 from dpmac.kernels.streams import fresh_name
 from dpmac.limits import check_kept
 from dpmac.old_names import OldAttribute
+from dpmac.privacy.accounting import Mechanism
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.sampling import ROW
 
@@ -71,17 +72,16 @@ class Ledger(Divided):
         """
         account = Account(total_epsilon, delta, unit)
         ledger = cls.at(path, data_set, new=True)
-        ledger.check_account(account)
-        if ledger._file is not None:
-            with ledger.exclusive():
+        with ledger.exclusive():  # nothing is released between the check and the account
+            ledger.check_account(account)
+            if ledger._file is not None:
                 ledger._file.open_account(account)
-        ledger._set_account(account)
+            ledger._set_account(account)
         return ledger
 
     def _seal(self, splits: Splits) -> None:
         if self._file is not None:
-            with self.exclusive():
-                self._file.divide(splits)
+            self._file.divide(splits)
 
     @property
     def data_set(self) -> str:
@@ -107,7 +107,8 @@ class Ledger(Divided):
                 "this ledger came out of a pickle or a fork (another process, a saved model): what it recorded would "
                 "be lost to the one it was copied from. Give the path of a file as the ledger, or work in one process"
             )
-        super().append(entry)
+        with self.exclusive():  # what is checked, such as the unit, is still true when it is recorded
+            super().append(entry)
 
     def _keep(self, entry: Entry) -> None:
         noted = {word: said for word, said in self._words().items() if not getattr(entry, word)}
@@ -116,11 +117,15 @@ class Ledger(Divided):
         if line != self._checked:  # (a training's releases have one line)
             check_line(line)
             self._checked = line
-        with self.exclusive():
-            self._check_total(entry)
-            if self._file is not None:
-                self._file.append(line)
-            self._entries.append(dated)
+        self._check_total(entry)
+        if self._file is not None:
+            self._file.append(line)
+        self._entries.append(dated)
+
+    def check_plan(self, own: Sequence[Mechanism], run: str = "") -> None:
+        """Raise unless all that is going to be released fits into the account, if there is one."""
+        with self._lock:  # no other thread releases anything before it is known what still fits
+            super().check_plan(own, run)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:

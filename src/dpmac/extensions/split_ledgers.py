@@ -96,6 +96,9 @@ class SplitLedger(Ledger):
             fix = f"{checked:,} {what} were said to be in the split {self.name!r}: Ledger.split(name, ids) of these"
             raise ArgumentError("ledger", f"{places:,} {what}", fix)
 
+    def check_account(self, account: Account) -> None:
+        raise ArgumentError("ledger", account, f"this is the ledger of the split {self.name!r}: give that of all rows")
+
     def check_plan(self, own: Sequence[Mechanism], run: str = "") -> None:
         self._whole.check_plan([replace(m, split=self.name) for m in own], run)
 
