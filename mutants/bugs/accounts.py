@@ -121,9 +121,9 @@ MUTANTS = (
         "Threads that were given one path each load it, and find the same room.",
         "A path is no object that could be locked.",
         "estimators/budget.py",
-        "held.enter_context(sole_writer(Path(self.ledger)))",
+        "held.enter_context(sole_writer(Path(self.ledger), refusing=True))",
         "pass",
-        (f"{FITS}::test_threads_that_share_a_path_wait_and_all_of_them_count",),
+        (f"{FITS}::test_a_thread_that_shares_a_path_is_refused_and_the_fit_ends_well",),
     ),
     Mutant(
         "forked-writer",

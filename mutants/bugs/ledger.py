@@ -182,9 +182,11 @@ MUTANTS = (
         "Threads that share a ledger all ask whether a total has room before any of them has spent.",
         "Every fit asks before it begins.",
         "estimators/budget.py",
-        "held.enter_context(self.ledger.exclusive())",
+        "held.enter_context(self.ledger.exclusive(refusing=True))",
         "pass",
-        ("tests/estimators/test_shared_ledgers.py::test_threads_that_share_a_ledger_do_not_exceed_its_total",),
+        (
+            "tests/estimators/test_shared_ledgers.py::test_threads_that_share_a_ledger_are_refused_before_anything_is_spent",
+        ),
     ),
     Mutant(
         "notes-of-all-threads",

@@ -48,7 +48,7 @@ def evaluate(
     _check_origin(model, book)
     scores = Scores.for_budget(epsilon, delta, asked.kind.tallies())
     source = noise_source(random_state)
-    with book.exclusive():
+    with book.exclusive(refusing=True):
         book.check_unit(asked.unit, asked.n)
         book.check_plan([scores.mechanism()])
         with book.noting(purpose=PURPOSE):

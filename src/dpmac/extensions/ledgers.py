@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from dpmac.extensions.ledger_file import LedgerFile
 from dpmac.extensions.ledger_header import check_line
 from dpmac.extensions.ledger_places import check_place
 from dpmac.extensions.splits import Divided, Splits
+from dpmac.extensions.turns import Turns
 from dpmac.extensions.writers import sole_writer
 from dpmac.kernels.streams import fresh_name
 from dpmac.limits import check_kept
@@ -48,7 +49,7 @@ class Ledger(Divided):
         self._run = fresh_name()  # this object's entries have their own name, unless a run is noted
         self._noted: dict[int, dict[str, str]] = {}
         self._first_thread = threading.get_ident()
-        self._copied, self._process, self._lock = False, os.getpid(), threading.RLock()
+        self._copied, self._process, self._turns = False, os.getpid(), Turns()
         self._file: LedgerFile | None = None
         if path is not None:
             self._file = _begun(path, data_set)
@@ -120,10 +121,17 @@ class Ledger(Divided):
             self._entries.append(dated)
 
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive(self, *, refusing: bool = False) -> Iterator[None]:
         """Make other threads wait before they record anything. So checking a budget and spending it is one atomic step.
-        Another *process* that writes to the file is an error here, and not after half of a training."""
-        with nullcontext() if self._file is None else sole_writer(self._file.path), self._lock:
+        Another *process* that writes to the file is an error here, and not after half of a training.
+
+        With ``refusing``, for what takes long, other threads get that error as well: a fit takes the ledger so.
+        """
+        path = self.path
+        alone: AbstractContextManager[None] = nullcontext()
+        if path is not None:
+            alone = sole_writer(path, refusing=refusing)
+        with alone, self._turns.taken(path, refusing=refusing):
             if self._file is not None:
                 self._file.check_unchanged()
             yield
@@ -259,12 +267,12 @@ class Ledger(Divided):
     def __getstate__(self) -> dict[str, Any]:
         """A ledger in memory that was unpickled is a copy, and raises if anyone tries to record with it."""
         kept = {
-            name: value for name, value in self.__dict__.items() if name not in ("_lock", "_noted", "_first_thread")
+            name: value for name, value in self.__dict__.items() if name not in ("_turns", "_noted", "_first_thread")
         }
         return {**kept, "_run": self.run, "_copied": self._copied or self._file is None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock(), _noted={}, _first_thread=threading.get_ident())
+        self.__dict__.update(state, _turns=Turns(), _noted={}, _first_thread=threading.get_ident())
 
     def __copy__(self) -> Ledger:
         return self  # two objects writing to one file would not know about each other's lines
