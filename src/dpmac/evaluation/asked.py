@@ -54,7 +54,7 @@ class Asked:
             raise ArgumentError("X", type(X).__name__, "give a table in memory")
         if getattr(looking, "n_features_in_", None) != getattr(model, "n_features_in_", None):
             raise ArgumentError("X", f"{looking.n_features_in_} columns", f"give {model.n_features_in_}, as to fit")
-        codes, values = _subgroups(looking, X, by)
+        codes, values = _subgroups(looking, X, by, len(targets))
         device = next(iter(model.run_.model.parameters())).device
         rows = given.table(torch.cat([targets.double(), codes], dim=1)).to(device)
         kind, positive = _kind_of(model, values)
@@ -78,7 +78,7 @@ def _kind_of(model: Any, values: Mapping[str, Sequence[str]]) -> tuple[Classes |
     return Classes(LOSSES[model._loss_name].predict, len(names), place, values), positive
 
 
-def _subgroups(model: Any, X: Any, by: Sequence[str]) -> tuple[Tensor, dict[str, Sequence[str]]]:
+def _subgroups(model: Any, X: Any, by: Sequence[str], rows: int) -> tuple[Tensor, dict[str, Sequence[str]]]:
     """The codes of the subgroups' columns (rows, columns), and their values; "other" is one of them."""
     schema, values, codes = _schema_of(model), dict[str, Sequence[str]](), list[Tensor]()
     for name in [by] if isinstance(by, str) else by:
@@ -89,16 +89,8 @@ def _subgroups(model: Any, X: Any, by: Sequence[str]) -> tuple[Tensor, dict[str,
         codes.append(torch.from_numpy(found).nan_to_num(nan=float(len(column.classes))))
         values[name] = (*column.classes, "other")
     if not codes:
-        return torch.zeros(_length(X), 0, dtype=torch.float64), values
+        return torch.zeros(rows, 0, dtype=torch.float64), values
     return torch.stack(codes, dim=1), values
-
-
-def _length(X: Any) -> int:
-    from dpmac.tables.files import rows_in
-
-    if isinstance(X, Mapping) or hasattr(X, "columns"):
-        return rows_in(X)
-    return len(X)
 
 
 def _schema_of(model: Any) -> Schema | None:
