@@ -165,7 +165,7 @@ MUTANTS = (
         "dates-to-the-second",
         "A ledger says to the second when it was begun and when a release was made: how long one person's rows took.",
         "More digits are more information.",
-        "extensions/ledgers.py",
+        "extensions/entries.py",
         "datetime.now(UTC).date().isoformat()",
         'datetime.now(UTC).isoformat(timespec="seconds")',
         (f"{BEGINS}::test_a_ledger_has_no_time_finer_than_a_day",),
@@ -201,9 +201,11 @@ MUTANTS = (
         "Threads that share a ledger all ask whether a total has room before any of them has spent.",
         "Every fit asks before it begins.",
         "estimators/budget.py",
-        "held.enter_context(self.ledger.exclusive())",
+        "held.enter_context(self.ledger.exclusive(refusing=True))",
         "pass",
-        ("tests/estimators/test_shared_ledgers.py::test_threads_that_share_a_ledger_do_not_exceed_its_total",),
+        (
+            "tests/estimators/test_shared_ledgers.py::test_threads_that_share_a_ledger_are_refused_before_anything_is_spent",
+        ),
     ),
     Mutant(
         "notes-of-all-threads",

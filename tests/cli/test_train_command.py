@@ -15,6 +15,7 @@ import pytest
 import dpmac
 from dpmac import DPMACClassifier, Schema
 from dpmac.cli import places
+from dpmac.cli.inspect import _words
 from dpmac.privacy import Entry, Ledger
 from dpmac.tables import Category, Number
 from dpmac.tables.files import csv_text
@@ -101,6 +102,12 @@ def test_scores_are_right_and_kept_only_of_public_rows(adult, run, tmp_path):
     public = run("evaluate", copy, adult.folder / "test.csv", "--public", "--json")
     assert public.err == ""
     assert json.loads((copy / "evaluation.json").read_text()) == public.json()
+
+
+def test_inspect_names_a_hundred_columns_at_most():
+    assert _words("columns", ["a", "b"]) == "a, b"
+    many = _words("columns", [f"c{k}" for k in range(3000)])
+    assert many.endswith("c98, c99, and 2,900 more (--json has all)")
 
 
 def test_inspect_tells_what_lies_there(adult, run):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
-from patients import FEW, X, small
+from patients import FEW, small
 from sklearn.exceptions import NotFittedError
 
+import dpmac
 from dpmac import DPMACPCA, ArgumentError, Ledger
 from dpmac.nets import LOSSES, DenseNetwork
 from dpmac.privacy import Entry, Plan
@@ -135,23 +137,41 @@ def test_a_trainer_is_held_to_it_before_its_first_step(tmp_path):
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
-def test_threads_that_share_a_path_wait_and_all_of_them_count(tmp_path):
-    """Each loaded the file, and the second one's first release broke the first one's training in the middle."""
-    path, errors = tmp_path / "book", []
+def in_the_middle(model, work):
+    """Fit ``model``; while it has its ledger and has not yet spent anything, ``work`` is done by another thread. What
+    that raised."""
+    found, holding = [], model._with_ledger
 
-    def fit():
+    def worked():
         try:
-            small(epsilon=0.5, ledger=path, epochs=3).fit(FEW)
+            work()
         except Exception as error:
-            errors.append(error)
+            found.append(error)
 
-    threads = [threading.Thread(target=fit) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert errors == []
-    assert len(Ledger.load(path)) == 9
+    @contextmanager
+    def held():
+        with holding():
+            other = threading.Thread(target=worked)
+            other.start()
+            other.join(60)
+            yield
+
+    model._with_ledger = held
+    model.fit(FEW)
+    return found
+
+
+def test_a_thread_that_shares_a_path_is_refused_and_the_fit_ends_well(tmp_path):
+    """Each loaded the file, and the second one's first release broke the first one's training in the middle."""
+    path = tmp_path / "book"
+    first, second = (small(epsilon=0.5, ledger=path, epochs=3) for _ in range(2))
+    (error,) = in_the_middle(first, lambda: second.fit(FEW))
+    assert "has been writing to it since" in str(error)
+    assert len(Ledger.load(path)) == 3
+    with pytest.raises(NotFittedError):
+        second.predict(FEW)
+    second.fit(FEW)  # as the error says: when the first has ended
+    assert len(Ledger.load(path)) == 6
     assert sorted(found.name for found in tmp_path.iterdir()) == ["book", "book.seen"]
 
 
@@ -170,34 +190,45 @@ def test_threads_that_share_an_account_do_not_exceed_it(tmp_path):
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert errors == ["total_epsilon"] * 2
+    assert len(errors) == 2
+    assert set(errors) <= {"ledger", "total_epsilon"}  # refused beside the first, or after it
     assert Ledger.load(tmp_path / "book").epsilon(1e-6) <= 1.2
 
 
-def test_a_release_beside_a_fit_waits_for_its_end(tmp_path):
+def test_a_release_beside_a_fit_is_refused(tmp_path):
     """A training checks at its end that the ledger holds what it planned: nobody else may write in between."""
     ledger = Ledger(tmp_path / "book")
-    begun, errors = threading.Event(), []
+    (error,) = in_the_middle(small(ledger=ledger, epochs=3), lambda: ledger.append(Entry("mean", 8.0, 1.0)))
+    assert isinstance(error, ArgumentError)
+    assert "a ledger has one writer" in str(error)
+    assert "mean" not in {entry.label for entry in ledger.entries}
+    ledger.append(Entry("mean", 8.0, 1.0))
 
-    def beside():
-        begun.wait(30)
-        try:
+
+def test_a_trainer_and_an_evaluation_refuse_other_threads_as_well(tmp_path, monkeypatch):
+    """Each checks what a ledger holds, and then takes long."""
+    model = small(ledger=Ledger(tmp_path / "book"), epochs=3).fit(FEW)
+    tried, exclusive = [], Ledger.exclusive
+
+    @contextmanager
+    def seen(self, **how):
+        with exclusive(self, **how):
+            if how and not tried:
+                other = threading.Thread(target=lambda: tried.append(refused(self)))
+                other.start()
+                other.join(60)
+            yield
+
+    def refused(ledger):
+        with pytest.raises(ArgumentError, match="one writer"):
             ledger.append(Entry("mean", 8.0, 1.0))
-        except Exception as error:
-            errors.append(error)
+        return True
 
-    other = threading.Thread(target=beside)
-    other.start()
-    model = small(ledger=ledger, epochs=3)
-    fitting = model._train
-
-    def seen(*given, **more):
-        begun.set()
-        return fitting(*given, **more)
-
-    model._train = seen
-    model.fit(FEW)
-    other.join(30)
-    assert errors == []
-    assert [entry.label for entry in ledger.entries][-1] == "mean"
-    assert len(X) > len(ledger.entries)
+    monkeypatch.setattr(Ledger, "exclusive", seen)
+    dpmac.evaluate(model, FEW, epsilon=1.0)
+    assert tried == [True]
+    tried.clear()
+    plan = Plan.for_budget(epsilon=1.0, delta=1e-5, n=300, batch_size=30, steps=2)
+    trainer = Trainer(DenseNetwork([3, 2], source=SeededNoise(0)), LOSSES["softmax"], plan)
+    trainer.fit(torch.zeros(300, 3), torch.eye(2)[torch.zeros(300, dtype=torch.long)], ledger=Ledger())
+    assert tried == [True]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -139,46 +142,65 @@ def test_total_epsilon_counts_the_calibration_too(private):
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
-def in_threads(*fits):
-    """All at once; the errors that came of it."""
-    errors = []
+def in_a_thread(work):
+    """What ``work`` raised in another thread, or None."""
+    found = []
 
-    def worked(fit):
+    def worked():
         try:
-            fit()
-        except ArgumentError as error:
-            errors.append(error)
+            work()
+        except Exception as error:
+            found.append(error)
 
-    threads = [threading.Thread(target=worked, args=(fit,)) for fit in fits]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    return errors
+    thread = threading.Thread(target=worked, name="the other")
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    return found[0] if found else None
 
 
-@pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")
+def fit_of(kind, **more):
+    """A model that is trained, or one by a single release, and its rows."""
+    if kind == "trained":
+        return small(**more, epochs=3)
+    return DPMACPCA(1, schema=NO_TARGET, **more)
+
+
+@pytest.mark.parametrize("where", ["in memory", "by path", "two objects of a path"])
 @pytest.mark.parametrize("kind", ["trained", "released at once"])
-def test_threads_that_share_a_ledger_do_not_exceed_its_total(kind):
+def test_threads_that_share_a_ledger_are_refused_before_anything_is_spent(kind, where, tmp_path):
     """Found in an attack: four threads all found room in a total of 1.2, and together spent 2.138."""
-    ledger = Ledger()
-    more = {"ledger": ledger, "epsilon": 1.0, "total_epsilon": 1.2}
+    first = others = Ledger()
+    if where == "by path":
+        first = others = tmp_path / "book"
+    if where == "two objects of a path":
+        first, others = Ledger(tmp_path / "book"), Ledger(tmp_path / "book")
+    budget = {"epsilon": 1.0, "total_epsilon": 1.2}
+    model, errors = fit_of(kind, ledger=first, **budget), []
+    holding = model._with_ledger
 
-    def fit():
-        if kind == "trained":
-            small(**more, epochs=3).fit(FEW)
-        else:
-            DPMACPCA(1, schema=NO_TARGET, **more).fit(FEW)
+    @contextmanager
+    def held():
+        """In the middle of its fit, the model waits until others have tried theirs."""
+        with holding():
+            tried = (fit_of(kind, ledger=others, **budget), fit_of("trained", ledger=others, **budget))
+            errors.extend(in_a_thread(partial(other.fit, FEW)) for other in tried)
+            yield
 
-    errors = in_threads(fit, fit, fit, fit)
-    assert [error.name for error in errors] == ["total_epsilon"] * 3
-    assert 0.5 < ledger.epsilon(1e-4) <= 1.2
-
-
-@pytest.mark.filterwarnings("ignore::dpmac.PrivacyWarning")
-def test_threads_that_share_a_ledger_and_fit_into_its_total_all_end_well():
-    ledger = Ledger()
-    models = [small(ledger=ledger, epsilon=0.3, total_epsilon=1.2, epochs=3) for _ in range(3)]
-    assert in_threads(*(lambda model=model: model.fit(FEW) for model in models)) == []
-    assert all(hasattr(model, "network_") for model in models)
-    assert len(ledger) == 9
+    model._with_ledger = held
+    model.fit(FEW)
+    assert len(errors) == 2
+    for error in errors:
+        assert isinstance(error, ArgumentError)
+        assert error.name == "ledger"
+        said = str(error)
+        assert re.search(r"the thread 'MainThread' of this process has been writing to it since \d{4}-\d\d-\d\d", said)
+        assert said.endswith("a ledger has one writer: wait until that has ended, or stop it, and start this again")
+    book = model.privacy_.ledger
+    assert len({entry.run for entry in book.entries}) == 1
+    spent = book.epsilon(1e-4)
+    assert 0.5 < spent <= 1.2
+    late = in_a_thread(lambda: fit_of(kind, ledger=first, **budget).fit(FEW))
+    assert late.name == "total_epsilon"
+    assert in_a_thread(lambda: fit_of(kind, ledger=first, **{**budget, "epsilon": 0.1}).fit(FEW)) is None
+    assert book.epsilon(1e-4) >= spent

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 from sklearn.metrics import roc_auc_score
 
@@ -76,6 +78,18 @@ def test_the_models_own_ledger_is_the_default_and_adds_up():
     alone = model.privacy_.epsilon
     found = dpmac.evaluate(model, table(600, seed=4), epsilon=1.0)
     assert found.whole == model.privacy_.ledger.epsilon(found.delta) > max(alone, found.epsilon)
+
+
+@pytest.mark.parametrize("by", [(), ["ward"]])
+def test_tables_of_every_library_are_taken(by):
+    """A data frame's ``values`` is no method: without ``by`` its rows were counted wrongly."""
+    model = dpmac.DPMACClassifier(epsilon=1.0, schema=SCHEMA, random_state=0).fit(table(600, seed=4))
+    given = table(600, seed=4)
+    ledger = model.privacy_.ledger
+    for rows in (pandas.DataFrame(given), pyarrow.table(given)):
+        found = dpmac.evaluate(model, rows, epsilon=1.0, random_state=1, by=by)
+        assert "from 600 rows" in found.price
+    assert [entry.label for entry in ledger.entries].count(ledger.entries[-1].label) == 2
 
 
 @pytest.mark.parametrize("wrong", ["fresh", "epsilon", "by", "columns", "label", "split", "delta"])

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from dpmac import Schema
+from dpmac.report.charts import Axis
 from dpmac.report.effects import effects_of, way_back
+from dpmac.report.on_columns import _notes
 from dpmac.report.synthetic import maker_for
 from dpmac.tables import Category, Number
 
@@ -158,3 +160,23 @@ def test_the_work_grows_with_the_columns_and_not_with_their_square():
         effects_of(Counting(), maker_for(Counting(), schema), schema)
         counts.append(Counting.asked - 1)
     assert counts == [50 * 5, 100 * 5, 200 * 5]
+
+
+def test_a_model_that_must_see_whole_rows_is_asked_about_the_first_columns_alone(monkeypatch):
+    monkeypatch.setattr("dpmac.report.effects.CELLS", 3 * 10 * 60)
+    schema = Schema({f"x{k}": Number(0, k + 1) for k in range(60)})
+    asked = []
+
+    class Sum:
+        def predict(self, table):
+            asked.append(len(table["x0"]))
+            return sum(table.values())
+
+    told = []
+    found = effects_of(Sum(), maker_for(Sum(), schema), schema, tell=lambda *now: told.append(now))
+    assert [one.column for one in found.columns] == [f"x{k}" for k in reversed(range(6))]
+    assert [one.size for one in found.columns] == pytest.approx([6, 5, 4, 3, 2, 1])
+    assert found.not_tried == 54
+    assert asked == [31]
+    assert told == [(6, 6)]
+    assert "last 54 columns" in " ".join(_notes(found, False, Axis("", 0, 1)))

@@ -89,7 +89,7 @@ def held(ledger: Path, shared: bool) -> Iterator[None]:
         yield
         return
     ledger.parent.mkdir(parents=True, exist_ok=True)
-    with sole_writer(ledger):
+    with sole_writer(ledger, refusing=True):
         yield
 
 

@@ -11,6 +11,8 @@ import typer
 if TYPE_CHECKING:
     from dpmac.saving import RunFolder
 
+NAMED = 100  # columns
+
 
 def inspect(
     run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
@@ -139,7 +141,10 @@ def _words(name: str, value: Any) -> str:
     if isinstance(value, dict):
         return "\n".join(f"{key.replace('_', ' ')} {_score(score)}" for key, score in value.items())
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        more = ""
+        if len(value) > NAMED:
+            more = f", and {len(value) - NAMED:,} more (--json has all)"
+        return ", ".join(map(str, value[:NAMED])) + more
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, int):

@@ -25,11 +25,13 @@ def report(
 
       dpmac report runs/first --out first.html
     """
+    from dpmac.cli.watching import work_shown
     from dpmac.report.page import write_report
 
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise ArgumentError("--out", str(out), "give a file in a folder that is there")
-    page = write_report(run, out)
+    with work_shown(unit=""):  # columns, or drawn rows
+        page = write_report(run, out)
     typer.echo(str(page))
     if open_ and typer.launch(str(page.absolute())):
         typer.echo(f"dpmac: no browser was found here: open {page} yourself", err=True)

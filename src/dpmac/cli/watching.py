@@ -12,6 +12,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -149,23 +150,23 @@ def _bar(watch: Watch, over: threading.Event) -> None:
 
 
 @contextmanager
-def work_shown(show: bool = True) -> Iterator[None]:
-    """Within, long work on pictures (reading, mapping, predicting) has a bar, or lines off a terminal."""
+def work_shown(show: bool = True, unit: str = "pictures") -> Iterator[None]:
+    """Within, long work (on pictures: reading, mapping, predicting) has a bar, or lines off a terminal."""
     from dpmac.showing import showing
 
     if not show:
         yield
         return
-    with showing(_work_bar):
+    with showing(partial(_work_bar, unit=unit)):
         yield
 
 
 @contextmanager
-def _work_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+def _work_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     from dpmac.training.progress import progress_bar
 
     if sys.stderr.isatty():
-        with progress_bar(what, show=True, unit="pictures", patience=PATIENCE) as tell:
+        with progress_bar(what, show=True, unit=unit, patience=PATIENCE) as tell:
             assert tell is not None
             yield tell
         return

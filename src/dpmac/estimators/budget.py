@@ -33,7 +33,8 @@ def alone_with_ledger(fit: Fit) -> Fit:
     """A ``fit`` during which nobody else releases anything into the ledger it was given, an object or a path.
 
     Before it begins, it checks that it fits into the total. That would not stay true otherwise: several threads would
-    all see the same remaining budget, and all spend it. Threads wait for each other, another process is refused.
+    all see the same remaining budget, and all spend it. Others, threads and processes, are refused: they would wait for
+    the whole fit, and are told so before they have spent anything.
     """
 
     @functools.wraps(fit)
@@ -66,10 +67,10 @@ class Budgeted(Arguments):
         """Take the ledger until ``held`` is closed, and read its account; in a process that does not lead, nothing."""
         account: Account | None = None
         if isinstance(self.ledger, Ledger):
-            held.enter_context(self.ledger.exclusive())
+            held.enter_context(self.ledger.exclusive(refusing=True))
             account = self.ledger.account
         elif isinstance(self.ledger, str | Path) and self._world.leads:
-            held.enter_context(sole_writer(Path(self.ledger)))
+            held.enter_context(sole_writer(Path(self.ledger), refusing=True))
             account = account_at(Path(self.ledger))
         if account is None:
             return None

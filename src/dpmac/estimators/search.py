@@ -113,7 +113,7 @@ class DPMACSearch(Budgeted):
         ledger = Ledger.at(self.ledger)
         folder = _folder(self._machine.checkpoint)
         with ExitStack() as held, handing_over(ledger), searching(self._machine.progress):
-            held.enter_context(ledger.exclusive())
+            held.enter_context(ledger.exclusive(refusing=True))
             if folder is not None:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 held.enter_context(exclusive_access(folder, "checkpoint"))

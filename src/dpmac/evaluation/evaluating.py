@@ -49,7 +49,7 @@ def evaluate(
     micro_batch = getattr(model._machine, "micro_batch_size", None)
     scores = Scores.for_budget(epsilon, delta, asked.kind.tallies())
     source = noise_source(random_state)
-    with book.exclusive():
+    with book.exclusive(refusing=True):
         book.check_unit(asked.unit, asked.n)
         book.check_plan([scores.mechanism()])
         with book.noting(purpose=PURPOSE):

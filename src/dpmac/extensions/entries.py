@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from dpmac.kernels.selection import Selection
@@ -16,6 +17,11 @@ from dpmac.privacy.sampling import MIN_OVERFLOW, ROW
 _NUMBERS = ("noise_multiplier", "sample_rate", "overflow")
 _DAY = len("2026-01-31")
 _WORDS = ("label", "date", "purpose", "model", "run", "unit", "split")
+
+
+def today() -> str:
+    """The day, no finer: ledgers are published, and the time between two releases may depend on private rows."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def to_dict(entry: Entry) -> dict[str, Any]:

@@ -11,19 +11,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from dpmac.checks import ArgumentError, how_many
 from dpmac.extensions.accounts import Account
-from dpmac.extensions.entries import from_dict, published, to_dict
+from dpmac.extensions.entries import from_dict, published, to_dict, today
 from dpmac.extensions.ledger_file import LedgerFile
 from dpmac.extensions.ledger_header import check_line
 from dpmac.extensions.ledger_places import check_place
 from dpmac.extensions.splits import Divided, Splits
+from dpmac.extensions.turns import Turns
 from dpmac.extensions.writers import sole_writer
 from dpmac.kernels.streams import fresh_name
 from dpmac.limits import check_kept
@@ -50,7 +50,7 @@ class Ledger(Divided):
         self._noted: dict[int, dict[str, str]] = {}
         self._checked: dict[str, Any] = {}  # the last line that was found to be one that can be read again
         self._first_thread = threading.get_ident()
-        self._copied, self._process, self._lock = False, os.getpid(), threading.RLock()
+        self._copied, self._process, self._turns = False, os.getpid(), Turns()
         self._file: LedgerFile | None = None
         if path is not None:
             self._file = _begun(path, data_set)
@@ -112,7 +112,7 @@ class Ledger(Divided):
 
     def _keep(self, entry: Entry) -> None:
         noted = {word: said for word, said in self._words().items() if not getattr(entry, word)}
-        dated = replace(entry, date=_today(), **noted)  # type: ignore[arg-type]
+        dated = replace(entry, date=today(), **noted)  # type: ignore[arg-type]
         line = to_dict(dated)
         if line != self._checked:  # (a training's releases have one line)
             check_line(line)
@@ -124,14 +124,21 @@ class Ledger(Divided):
 
     def check_plan(self, own: Sequence[Mechanism], run: str = "") -> None:
         """Raise unless all that is going to be released fits into the account, if there is one."""
-        with self._lock:  # no other thread releases anything before it is known what still fits
+        with self._turns.taken(self.path):  # no other thread releases anything before it is known what still fits
             super().check_plan(own, run)
 
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive(self, *, refusing: bool = False) -> Iterator[None]:
         """Make other threads wait before they record anything. So checking a budget and spending it is one atomic step.
-        Another *process* that writes to the file is an error here, and not after half of a training."""
-        with nullcontext() if self._file is None else sole_writer(self._file.path), self._lock:
+        Another *process* that writes to the file is an error here, and not after half of a training.
+
+        With ``refusing``, for what takes long, other threads get that error as well: a fit takes the ledger so.
+        """
+        path = self.path
+        alone: AbstractContextManager[None] = nullcontext()
+        if path is not None:
+            alone = sole_writer(path, refusing=refusing)
+        with alone, self._turns.taken(path, refusing=refusing):
             if self._file is not None:
                 self._file.check_unchanged()
             yield
@@ -266,13 +273,13 @@ class Ledger(Divided):
 
     def __getstate__(self) -> dict[str, Any]:
         """A ledger in memory that was unpickled is a copy, and raises if anyone tries to record with it."""
-        left_out = ("_lock", "_noted", "_first_thread", "_checked")
+        left_out = ("_turns", "_noted", "_first_thread", "_checked")
         kept = {name: value for name, value in self.__dict__.items() if name not in left_out}
         return {**kept, "_run": self.run, "_copied": self._copied or self._file is None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         fresh = {"_noted": {}, "_checked": {}, "_first_thread": threading.get_ident()}
-        self.__dict__.update(state, _lock=threading.RLock(), **fresh)
+        self.__dict__.update(state, _turns=Turns(), **fresh)
 
     def __copy__(self) -> Ledger:
         return self  # two objects writing to one file would not know about each other's lines
@@ -289,9 +296,4 @@ class Ledger(Divided):
 
 
 def _begun(path: str | Path, data_set: str, account: Account | None = None, splits: Splits | None = None) -> LedgerFile:
-    return LedgerFile.begin(Path(path), data_set, _today(), account, splits)
-
-
-def _today() -> str:
-    """The day, no finer: ledgers are published, and the time between two releases may depend on private rows."""
-    return datetime.now(UTC).date().isoformat()
+    return LedgerFile.begin(Path(path), data_set, today(), account, splits)

@@ -103,8 +103,8 @@ class SplitLedger(Ledger):
         self._whole.check_plan([replace(m, split=self.name) for m in own], run)
 
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        with self._whole.exclusive():
+    def exclusive(self, *, refusing: bool = False) -> Iterator[None]:
+        with self._whole.exclusive(refusing=refusing):
             yield
 
     @contextmanager

@@ -1,9 +1,10 @@
 """Who may write a ledger's file: one thread of one process at a time, from before its first release to after its last.
 
-Threads of one process wait for each other. Another process is refused at once, and told who writes: a small file beside
-the ledger, ``NAME.writer``, is locked for as long as someone writes, and says the process, its computer and since when.
-The system releases the lock when the process ends, however it ends; a file that a killed process left behind is in
-nobody's way. It is removed after the last release.
+Threads of one process take turns (:mod:`dpmac.extensions.turns`): they wait for single releases, and are refused while
+a fit runs. Another process is refused at once, and told who writes: a small file beside the ledger, ``NAME.writer``, is
+locked for as long as someone writes, and says the process, its computer and since when. The system releases the lock
+when the process ends, however it ends; a file that a killed process left behind is in nobody's way. It is removed after
+the last release.
 
 This lets a second writer fail before it has spent anything. Nothing depends on it: on a disk without such locks, every
 other writer is still detected at its next release, by the ledger's size (:mod:`dpmac.extensions.ledger_file`).
@@ -19,11 +20,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from dpmac.checks import ArgumentError
+from dpmac.extensions.turns import ONE_WRITER, Turns, now
 from dpmac.limits import parsed
 
 _BEGINS = b'{"process": '  # every writer's file, once its writer is named
@@ -33,9 +33,9 @@ _TRIES = 100  # times that the file may be gone when it is locked, because its w
 
 @dataclass(eq=False)
 class _Right:
-    """Of this process to write one ledger: of the thread that has the lock, ``depth`` times."""
+    """Of this process to write one ledger: of the thread whose turn it is, ``depth`` times."""
 
-    lock: Any = field(default_factory=threading.RLock)
+    turns: Turns = field(default_factory=Turns)
     depth: int = 0
     handle: int | None = None
 
@@ -51,12 +51,13 @@ def writer_file_of(ledger: Path) -> Path:
 
 
 @contextmanager
-def sole_writer(ledger: Path) -> Iterator[None]:
-    """Inside, nobody else writes the ledger at this path. Waits for threads; raises if another process writes it."""
+def sole_writer(ledger: Path, *, refusing: bool = False) -> Iterator[None]:
+    """Inside, nobody else writes the ledger at this path. Raises if another process writes it, or another thread does
+    with ``refusing``; waits for any other thread."""
     place = writer_file_of(ledger)
     with _MAKING:
         right = _RIGHTS.setdefault(place, _Right())
-    with right.lock:
+    with right.turns.taken(ledger, refusing=refusing):
         if not right.depth:
             right.handle = _locked(place, ledger)
         right.depth += 1
@@ -89,8 +90,7 @@ def _locked(place: Path, ledger: Path) -> int | None:
         except BlockingIOError:
             who = _who(handle)
             os.close(handle)
-            fix = f"{who}, and a ledger has one writer: wait until that has ended, or stop it, and start this again"
-            raise ArgumentError("ledger", str(ledger), fix) from None
+            raise ArgumentError("ledger", str(ledger), f"{who}, {ONE_WRITER}") from None
         except OSError:  # a disk without locks
             os.close(handle)
             return None
@@ -133,8 +133,7 @@ def _is_of_a_writer(handle: int) -> bool:
 
 def _note(handle: int) -> None:
     """Say who writes. An aid: errors are ignored."""
-    since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    known = {"process": os.getpid(), "host": socket.gethostname()[:200], "since": since}
+    known = {"process": os.getpid(), "host": socket.gethostname()[:200], "since": now()}
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(known).encode() + b"\n", 0)

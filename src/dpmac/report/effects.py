@@ -8,17 +8,21 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dpmac.report.exchanged import exchanged
 from dpmac.report.synthetic import Array, Cells, Maker
+from dpmac.showing import Tell
 from dpmac.tables import ColumnKind, Schema
 
 ROWS = 200  # synthetic rows of a way back
 POINTS = 21  # of a number's range; with more than WIDE columns FEW
 WIDE, FEW = 40, 5
 BLOCK = 4096  # rows that are asked about at a time
+CELLS = 2_000_000  # of whole rows that are asked about at most: with more, of the first columns only
 MANY = 4  # outputs that are drawn at most
 
 
@@ -69,6 +73,7 @@ class Effects:
     reference: dict[str, str]
     there: Array
     left_out: int = 0  # outputs that move less
+    not_tried: int = 0  # columns, the last ones, of a model that has to be asked with whole rows
 
 
 @dataclass(frozen=True)
@@ -91,9 +96,14 @@ def effects_of(
     schema: Schema | None,
     copies: Sequence[Any] = (),
     reference: Mapping[str, float] | None = None,
+    tell: Tell | None = None,
 ) -> Effects:
     """The effect of every column on a classifier's probabilities or a regressor's values: one is changed at a time, and
-    the others stay at the reference row. The work grows with the number of values that are tried.
+    the others stay at the reference row.
+
+    The work grows with the number of values that are tried (:mod:`dpmac.report.exchanged`). A model whose kind is not
+    known there is asked with whole rows, of which a value costs as much as there are columns: with very many columns
+    the first of them only are tried. ``tell`` hears how many columns are done.
 
     ``copies`` differ from the estimator by the noise of its training (:mod:`dpmac.report.noise`); ``reference`` are
     codes of a public row, for the columns that it knows, and the middle of ranges and first values are used for others.
@@ -102,7 +112,12 @@ def effects_of(
     points = POINTS if len(maker.columns) <= WIDE else FEW
     base = maker.usual(reference or {})
     tried = {name: maker.tried(name, points) for name in maker.columns}
-    asked = _asked(estimator, copies, maker, base, tried, probabilities)[:, :, places]
+    read, tell = partial(_predictions, probabilities=probabilities), tell or _nothing
+    asked = exchanged(estimator, copies, maker, base, tried, read, tell)
+    if asked is None:
+        tried = _affordable(tried)
+        asked = _asked(estimator, copies, maker, base, tried, probabilities, tell)
+    asked = asked[:, :, places]
     there, start, found = asked[:, :1], 1, list[Effect]()
     for name, cells in tried.items():
         own = asked[:, start : start + len(cells.values)]
@@ -117,7 +132,24 @@ def effects_of(
         outputs, there = tuple(outputs[k] for k in kept), there[:, :, kept]
         found = [replace(one, means=one.means[:, kept], noise=one.noise[:, :, kept]) for one in found]
     words = {name: maker.columns[name].label(cell) for name, cell in base.items()}
-    return Effects(outputs, probabilities, tuple(found), words, there[0, 0], left_out)
+    not_tried = len(maker.columns) - len(found)
+    return Effects(outputs, probabilities, tuple(found), words, there[0, 0], left_out, not_tried)
+
+
+def _nothing(done: int, total: int) -> None:
+    """Nobody listens."""
+    del done, total
+
+
+def _affordable(tried: Mapping[str, Cells]) -> dict[str, Cells]:
+    """The first columns, as many as may be tried with whole rows; always one."""
+    found, rows = dict[str, Cells](), 0
+    for name, cells in tried.items():
+        rows += len(cells.values)
+        if found and rows * len(tried) > CELLS:
+            break
+        found[name] = cells
+    return found
 
 
 def _asked(
@@ -127,8 +159,10 @@ def _asked(
     base: Mapping[str, Any],
     tried: Mapping[str, Cells],
     probabilities: bool,
+    tell: Tell,
 ) -> Array:
-    """Predictions (1 + copies, 1 + values, outputs): the reference row's, and with each value of each column."""
+    """Predictions (1 + copies, 1 + values, outputs): the reference row's, and with each value of each column, asked
+    with whole rows."""
     count = 1 + sum(len(cells.values) for cells in tried.values())
     found = list[Array]()
     starts = dict[str, int]()
@@ -142,15 +176,17 @@ def _asked(
         for name, column in maker.columns.items():
             made = np.empty(rows, dtype=column.dtype)
             made[:] = base[name]
-            for place, value in enumerate(tried[name].values):
-                row = starts[name] + place - first
-                if 0 <= row < rows:
-                    made[row] = value
+            if name in tried:
+                for place, value in enumerate(tried[name].values):
+                    row = starts[name] + place - first
+                    if 0 <= row < rows:
+                        made[row] = value
             table[name] = made
         shaped = maker.shaped(table)
         found.append(
             np.stack([_predictions(one, given, probabilities) for one, given in _read(estimator, copies, shaped)])
         )
+        tell(sum(start <= first + rows for start in starts.values()), len(tried))
     return np.concatenate(found, axis=1)
 
 

@@ -47,8 +47,8 @@ def columns_section(run: RunContents) -> Markup:
 def _effects(run: RunContents, maker: Maker, title: str) -> Markup:
     known, whence = _reference(run)
     copies = noisy_copies(run.estimator, run.plan, run.ledger, run.history)
-    with shown("effects of columns"):
-        found = effects_of(run.estimator, maker, run.schema, copies, known)
+    with shown("effects of columns") as tell:
+        found = effects_of(run.estimator, maker, run.schema, copies, known, tell)
     what = "prediction"
     if found.probabilities:
         what = "probability"
@@ -103,6 +103,11 @@ def _notes(found: Effects, known: bool, y: Axis) -> list[str]:
     if rest:
         most = max(one.size for one in rest)
         lines[0] += f" Not drawn: {how_many(len(rest), 'column')} that move it by {_amount(most, y)} at most."
+    if found.not_tried:
+        lines.append(
+            f"Not tried: the schema's last {how_many(found.not_tried, 'column')}. This kind of model has to be asked "
+            "with whole rows, which would take too long for all."
+        )
     drowned = [one.column for one in found.columns if one.drowned]
     if drowned:
         more = f" and {len(drowned) - NAMED} more" if len(drowned) > NAMED else ""

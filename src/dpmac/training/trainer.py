@@ -122,7 +122,7 @@ class Trainer:
         given = {"whether there are targets": y is not None, "whether there are checkpoints": checkpoints is not None}
         agreed(world, {**self._job(), "feature_map": self.feature_map, **given})
         book, checkpoints = books(world, ledger), checkpoints_for(world, checkpoints)
-        with book.exclusive(), handing_over(book), ExitStack() as locks:
+        with book.exclusive(refusing=True), handing_over(book), ExitStack() as locks:
             if checkpoints is not None:
                 world.everywhere(partial(self._locked, locks, world, book, checkpoints))
             with book.noting(run=None if checkpoints is None else checkpoints.run):
