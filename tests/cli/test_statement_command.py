@@ -57,7 +57,7 @@ def test_a_hand_over_is_signed_and_checked(first, run):
     assert done.json()["as_signed"]
     assert done.json()["known_key"]
     (first / "note").write_text("x")
-    done = run("verify", "first", "--by", "officer.key.pub", "--json")
+    done = run("verify", "first", "--key", "officer.key.pub", "--json")
     assert done.code == 1
     assert json.loads(done.out) == {"as_signed": False, "findings": ["note was added"]}
     assert "note was added" in done.err

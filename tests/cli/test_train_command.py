@@ -110,6 +110,10 @@ def test_inspect_names_a_hundred_columns_at_most():
     assert many.endswith("c98, c99, and 2,900 more (--json has all)")
 
 
+def test_inspect_says_epsilon_as_the_statement_does():
+    assert [_words("epsilon", e) for e in (1.9999, 2.0, 0.00123)] == ["2.00", "2.00", "0.0013"]
+
+
 def test_inspect_tells_what_lies_there(adult, run):
     found = run("inspect", adult.run, "--json").json()
     assert (found["finished"], found["estimator"], found["target"]) == (True, "DPMACClassifier", "income")

@@ -11,6 +11,7 @@ import pytest
 
 from dpmac import DPMACPCA, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Ledger, Schema
 from dpmac.checks import ArgumentError
+from dpmac.disclosure.spent import said
 from dpmac.privacy.accounting import UNIT
 from dpmac.privacy.statement import NOT_COVERED, round_up
 from dpmac.report.on_privacy import bound_above, bound_below
@@ -91,7 +92,7 @@ def test_a_report_is_one_page_by_itself_with_all_its_sections(folders, kind):
         assert "NOT PRIVATE" in text
         assert "There is no bound" in text
     else:
-        assert f"epsilon = {round_up(model.privacy_.epsilon)}" in text
+        assert f"epsilon = {said(model.privacy_.epsilon)}" in text
         assert UNIT in text
         assert "can become at most" in text
     assert ("SEEDED RUN" in text) == (kind == "seeded")
@@ -121,7 +122,7 @@ def test_scores_stand_there_only_of_public_rows(folders):
         page = write_report(folder).read_text("utf-8")
         assert "0.8125" in page
         assert "60 rows" in page
-        assert "predicted probability: yes" in page
+        assert "predicted probability of “yes”" in page
         assert "<img" not in page
         assert "calibration" in re.findall(r'<section id="(\w+)"', page)
         kept.write_text(json.dumps({**found, "public": True, "reliability": [{"rows": 3}]}))

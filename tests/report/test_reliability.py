@@ -10,7 +10,8 @@ from hypothesis.extra import numpy as arrays
 from sklearn.calibration import calibration_curve
 
 from dpmac.checks import ArgumentError
-from dpmac.report.reliability import reliability
+from dpmac.report.on_scores import _top
+from dpmac.report.reliability import Bin, reliability
 
 PROBABILITIES = arrays.arrays(np.float64, st.integers(2, 60), elements=st.floats(0, 1))
 
@@ -73,3 +74,9 @@ def test_edges_and_one_sided_outcomes():
 def test_bad_arguments_are_named(happened, p, bins, name):
     with pytest.raises(ArgumentError, match=f"^{name}="):
         reliability(happened, p, bins)
+
+
+@pytest.mark.parametrize(("most", "top"), [(0.031, 0.05), (0.12, 0.2), (0.5, 0.5), (0.51, 1.0), (1.0, 1.0)])
+def test_the_drawing_of_a_rare_outcome_is_not_all_in_one_corner(most, top):
+    assert _top([Bin(0.0, 1.0, 9, 0.01, most), Bin(0.0, 1.0, 9, 0.02, 0.01)]) == top
+    assert _top([Bin(0.0, 1.0, 9, most, 0.0)]) == top

@@ -159,7 +159,7 @@ def _show(run: Path, found: dict[str, Any], public: bool) -> None:
         Console().print(_thresholds(found))
     if "reliability" not in found:
         return
-    bins = Table(title=f"What its probabilities are worth: {found['positive']}")
+    bins = Table(title=f"What its probabilities of “{found['positive']}” are worth")
     bins.add_column("it said")
     for name in ("rows", "mean of what it said", "it was so"):
         bins.add_column(name, justify="right")
@@ -177,7 +177,9 @@ def _thresholds(found: dict[str, Any]) -> Any:
             return "nobody"
         return f"{value:.1%}"
 
-    table = Table(title=f"A threshold to choose: {found['positive']}", caption="dpmac predict --threshold")
+    table = Table(
+        title=f"A threshold to choose, from which “{found['positive']}” is called", caption="dpmac predict --threshold"
+    )
     table.add_column("threshold")
     for name in ("sensitivity", "specificity", "precision", "called"):
         table.add_column(name, justify="right")

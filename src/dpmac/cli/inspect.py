@@ -130,10 +130,10 @@ def _score(score: Any) -> str:
 
 
 def _words(name: str, value: Any) -> str:
-    from dpmac.privacy.statement import round_up
+    from dpmac.disclosure.spent import said
 
     if name in ("epsilon", "spent"):
-        return round_up(value)
+        return said(value)
     if isinstance(value, bool):
         if value:
             return "yes"

@@ -64,7 +64,8 @@ def sign(
 def verify(
     run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
     by: Annotated[
-        Path | None, typer.Option(help="The public key that must have signed it (FILE.pub).", metavar="FILE")
+        Path | None,
+        typer.Option("--by", "--key", help="The public key that must have signed it (FILE.pub).", metavar="FILE"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:

@@ -142,3 +142,11 @@ def _upwards(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "infinite"
     return round_up(epsilon)
+
+
+def said(epsilon: float) -> str:
+    """An epsilon in the digits of a statement's first sentence, so that one figure is not written in two ways."""
+    digits = 2
+    if epsilon < 0.1:
+        digits = 4
+    return round_up(epsilon, digits)

@@ -59,7 +59,7 @@ def _effects(run: RunContents, maker: Maker, title: str) -> Markup:
     cells = ", ".join(f"{name} {cell}" for name, cell in list(found.reference.items())[:COLUMNS])
     more = ""
     if len(found.reference) > COLUMNS:
-        more = f" and {len(found.reference) - COLUMNS} more"
+        more = f" and {len(found.reference) - COLUMNS:,} more"
     there = ", ".join(y.write(float(value)) for value in found.there)
     words = paragraph(
         f"The {what}{of} as one column takes each of its values and the others stay at a reference row, {whence}: "
@@ -110,7 +110,7 @@ def _notes(found: Effects, known: bool, y: Axis) -> list[str]:
         )
     drowned = [one.column for one in found.columns if one.drowned]
     if drowned:
-        more = f" and {len(drowned) - NAMED} more" if len(drowned) > NAMED else ""
+        more = f" and {len(drowned) - NAMED:,} more" if len(drowned) > NAMED else ""
         lines.append(
             "Last come columns that cannot be told from the noise of the training, which alone would have moved the "
             f"prediction as far: {', '.join(drowned[:NAMED])}{more}. Read nothing into their drawings."
@@ -158,7 +158,7 @@ def _folded(rows: Sequence[tuple[str, list[float]]], band: Any, y: Axis, colours
     if len(shown_) <= FOLDED:
         return dots(shown_, y, colours)
     half = FOLDED // 2
-    between = f'<p class="aside">{len(shown_) - 2 * half} more values between</p>'
+    between = f'<p class="aside">{len(shown_) - 2 * half:,} more values between</p>'
     return dots(shown_[:half], y, colours) + between + dots(shown_[-half:], y, colours)
 
 
@@ -193,7 +193,7 @@ def _way_back(run: RunContents, maker: Maker, title: str) -> Markup:
     cut = len(maker.columns) - 30
     note = []
     if cut > 0:
-        note = [paragraph(f"{cut} more columns are left out here.", style="soft")]
+        note = [paragraph(f"{cut:,} more columns are left out here.", style="soft")]
     scale = "100 %: every cell comes back as it was; 0 %: no better than a guess at the middle, or at one value."
     return section(
         "columns",

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from dpmac.checks import how_many
-from dpmac.privacy.statement import not_less, round_up
+from dpmac.disclosure.spent import said
+from dpmac.privacy.statement import not_less
 from dpmac.report.attack import Attack
 from dpmac.report.markup import Markup, facts, paragraph, text
 from dpmac.report.on_privacy import bound_above
@@ -18,7 +19,7 @@ def head_section(run: RunContents, attack: Attack | None) -> Markup:
     """Name, what was trained, when, and the figures that are seen first."""
     statement = run.statement
     if statement.noisy:
-        epsilon, words = round_up(statement.epsilon, 3), f"at delta = {not_less(run.delta)}"
+        epsilon, words = said(statement.epsilon), f"at delta = {not_less(run.delta)}"
     else:
         epsilon, words = "none", "NOT PRIVATE: a release without noise"
     if statement.noisy and run.ledger.seeded:
@@ -26,7 +27,7 @@ def head_section(run: RunContents, attack: Attack | None) -> Markup:
     shown = [("epsilon", epsilon, f"for one {run.one}, {words}; all that the ledger holds")]
     own = run.spent.own
     if own is not None and math.isfinite(own):
-        shown.append(("this model alone", round_up(own, 3), f"of a budget of {run.spent.budget:g}, for one {run.one}"))
+        shown.append(("this model alone", said(own), f"of a budget of {run.spent.budget:g}, for one {run.one}"))
     shown.append(("releases", f"{len(run.ledger):,}", "all in one ledger"))
     if attack is not None:
         sure = bound_above(attack.posterior(0.5, run.delta)[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from dpmac.disclosure.spent import said
 from dpmac.privacy.statement import SEEDED_LINE, not_less, noun, round_up, unit_in_words
 from dpmac.report.attack import Attack
 from dpmac.report.charts import Axis, Line, line_chart, percent, short, spread
@@ -59,7 +60,7 @@ def spending_section(run: RunContents) -> Markup:
     words = [
         paragraph(
             f"{finite[-1][0]:,.0f} release{'s' if finite[-1][0] > 1 else ''} from the same {run.whose_rows}, each of "
-            f"them noisy, together cost epsilon = {round_up(finite[-1][1])} at delta = {not_less(run.delta)}, for one "
+            f"them noisy, together cost epsilon = {said(finite[-1][1])} at delta = {not_less(run.delta)}, for one "
             f"{run.one}."
         ),
         table(("", "epsilon", "releases"), run.spent.rows(), numeric=(1, 2)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpmac.report.charts import Axis, Line, line_chart, spread
@@ -25,6 +25,7 @@ BESIDE: Mapping[str, tuple[str, str]] = {
     "average_precision": ("base_rate", "{} for drawing lots, the base rate"),
 }
 """A score that says little by itself, the score beside which it is shown, and the words for that."""
+TOPS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # of the axes of probabilities
 RATES = ("sensitivity", "specificity", "precision", "called")
 
 
@@ -141,15 +142,15 @@ def calibration_section(run: RunContents) -> Markup | None:
     if not bins:
         return None
     found = Reliability(tuple(bins))
-    unit = (0.0, 1.0)
+    unit = (0.0, _top(bins))
     positive = (run.scores or {}).get("positive")
     of = ""
     if positive:
-        of = f": {positive}"
+        of = f" of “{positive}”"
     line = Line("observed", [(b.predicted, b.observed) for b in bins], dots=True)
     chart = line_chart(
         "Predicted against observed probabilities",
-        [line, Line("as predicted", [(0.0, 0.0), (1.0, 1.0)], colour=0, dashed=True)],
+        [line, Line("as predicted", [(0.0, 0.0), (unit[1], unit[1])], colour=0, dashed=True)],
         Axis(f"predicted probability{of}", *unit, percent=True),
         Axis("part that came about", *unit, percent=True),
     )
@@ -162,6 +163,12 @@ def calibration_section(run: RunContents) -> Markup | None:
     both = group("pair", figure(chart, "Points on the dashed line are probabilities that mean what they say."),
                  group("", words, table(head, rows, numeric=(0, 1, 2, 3))))  # fmt: skip
     return section("calibration", "What its probabilities are worth", both)
+
+
+def _top(bins: Sequence[Bin]) -> float:
+    """Where the axes end: a rare outcome's probabilities would all lie in one corner of the whole."""
+    most = max(max(b.predicted, b.observed) for b in bins)
+    return next(top for top in TOPS if most <= top)
 
 
 def _tenths(part: float) -> str:

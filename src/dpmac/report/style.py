@@ -100,7 +100,8 @@ td.n {{ white-space: nowrap; }}
 .still {{ white-space: nowrap; }}
 code {{ font: .92em ui-monospace, Menlo, Consolas, monospace; }}
 footer {{ margin-top: 3rem; color: var(--soft); font-size: .85rem; }}
-@media (max-width: 30rem) {{ main {{ padding-top: 1.2rem; }} h1 {{ font-size: 1.55rem; }} }}
+@media (max-width: 30rem) {{ main {{ padding-top: 1.2rem; }} h1 {{ font-size: 1.55rem; }}
+  #schema td:nth-child(3), #details td:nth-child(2) {{ min-width: 13rem; overflow-wrap: anywhere; }} }}
 @media print {{
   :root {{ color-scheme: light; {_LIGHT} --paper:#ffffff; }}
   * {{ -webkit-print-color-adjust: exact; print-color-adjust: exact; }}
