@@ -76,7 +76,7 @@ class Schema:
         try:
             json.dumps(self.to_dict(), ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            fix = "this is half a character, which no file can hold: mend the name or the value that has it"
+            fix = "this is half a character, which no file can hold: correct the name or the value that has it"
             raise ArgumentError("columns", error.object[error.start : error.end], fix) from None
 
     @property
@@ -122,7 +122,7 @@ class Schema:
         return value
 
     def as_public(self, why: str) -> Schema:
-        """The same, public to the rows to come on your word (:meth:`dpmac.extensions.provenance.Shaped.as_public`)."""
+        """The same, declared public to the rows to come (:meth:`dpmac.extensions.provenance.Shaped.as_public`)."""
         return replace(self, origin=self.origin.called_public(why))
 
     # --- by value -----------------------------------------------------------------------------------------------------
