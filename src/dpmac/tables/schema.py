@@ -27,12 +27,12 @@ _KEYS = ("name", "about", "task", "target", "columns", "positive", "cells", "ori
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schema:
-    """Columns by name, in order; which of them is the ``target``; and of a category its ``positive`` value.
+    """Columns by name, in order; the name of the ``target``; and, if it is a category, its ``positive`` value.
 
-    ``task`` follows from the target's column: classification of a category, regression of a number (a date cannot be
-    one); given, it must agree. Frozen, and equal by value (order of columns included), so it can be hashed, copied and
-    kept in files. What stands here must be public: rows that break it are clipped, or counted as "other", never learned
-    from.
+    ``task`` follows from the target's column: classification for a category, regression for a number (a date cannot be
+    the target); if it is given, it must agree. A schema is frozen and equal by value (including the order of columns),
+    so it can be hashed, copied and kept in files. Its contents must be public: cells outside a range are clipped, and
+    values that are not listed count as "other".
     """
 
     columns: Mapping[str, ColumnKind]
@@ -161,7 +161,7 @@ class Schema:
         return found
 
     def portable(self) -> Schema:
-        """The same, saying nothing of where files lie on this machine."""
+        """The same, without the paths of files on this machine."""
         return replace(self, columns={name: column.portable() for name, column in self.columns.items()})
 
     @classmethod
