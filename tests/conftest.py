@@ -34,12 +34,16 @@ RAM_DISK = Path("/dev/shm")
 
 
 def pytest_configure() -> None:
-    """Interrupts reach the tests, and ``tmp_path`` lies in memory where there is room.
+    """Compiled code is kept, interrupts reach the tests, and ``tmp_path`` lies in memory where there is room.
 
-    A shell ignores Ctrl-C for what it starts in the background, and children inherit that: a test of an interrupt would
-    wait for ever. Ledgers wait for the disk after every release, and so did the suite, for a quarter of its time;
-    nothing here takes the power away, so no test can tell the difference.
+    Without compiled code every process compiles the package anew, and each of the two that run the tests all of them
+    too, which doubles what a collection costs; the Makefile says the same. A shell ignores Ctrl-C for what it starts in
+    the background, and children inherit that: a test of an interrupt would wait for ever. Ledgers wait for the disk
+    after every release, and so did the suite, for a quarter of its time; nothing here takes the power away, so no test
+    can tell the difference.
     """
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # of xdist's processes, which begin after this, and all others
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if RAM_DISK.is_dir() and os.access(RAM_DISK, os.W_OK) and shutil.disk_usage(RAM_DISK).free > 2**30:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import statistics
 import sys
 from graphlib import TopologicalSorter
@@ -92,6 +93,16 @@ def test_the_argument_can_be_read_in_an_afternoon():
     for node in tree_of(PACKAGE / "privacy" / "__init__.py").body:
         naming = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         assert isinstance(node, ast.ImportFrom | ast.Expr) or naming
+
+
+def test_the_page_of_what_to_read_has_the_right_numbers_of_lines():
+    """Every row of its tables: files, and how many lines they have together."""
+    page = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|[^|\n]*\|((?: `[a-z_/]+\.py`,?)+) \| (\d+) \|$", page, re.MULTILINE)
+    assert len(rows) >= 20
+    for files, said in rows:
+        found = sum(lines_of(PACKAGE / file) for file in re.findall(r"`([a-z_/]+\.py)`", files))
+        assert int(said) == found, f"docs/trust.md says {said} of {files}: they have {found} lines"
 
 
 def test_the_argument_loads_itself_and_kernels_only():

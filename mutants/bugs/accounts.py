@@ -9,6 +9,19 @@ GUARD, WRITERS = "tests/extensions/test_rollback_guard_edges.py", "tests/extensi
 
 MUTANTS = (
     Mutant(
+        "account-over-what-was-spent",
+        "What was spent is compared with the total before other threads are kept out: more comes in between.",
+        "It is the file that two may write.",
+        "extensions/ledgers.py",
+        "        with ledger.exclusive():  # nothing is released between the check and the account\n"
+        "            ledger.check_account(account)\n",
+        "        ledger.check_account(account)\n        with ledger.exclusive():\n",
+        (
+            "tests/extensions/test_ledger_threads.py::"
+            "test_no_release_comes_between_the_look_at_what_was_spent_and_the_account",
+        ),
+    ),
+    Mutant(
         "account-not-asked",
         "A release is recorded without asking the account: only what plans beforehand is held to the total.",
         "Every fit asks before it begins.",

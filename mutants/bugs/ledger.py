@@ -10,6 +10,25 @@ OVERFLOW, DISK = "tests/privacy/test_overflow.py", "tests/extensions/test_on_the
 
 MUTANTS = (
     Mutant(
+        "unit-asked-too-early",
+        "Whether the unit is the ledger's is asked before other threads are kept out: rows and persons meet in one.",
+        "The file is what must be locked.",
+        "extensions/ledgers.py",
+        "        with self.exclusive():  # what is checked, such as the unit, is still true when it is recorded\n"
+        "            super().append(entry)\n",
+        "        super().append(entry)\n",
+        ("tests/extensions/test_ledger_threads.py::test_releases_of_two_units_do_not_meet_in_one_ledger",),
+        also=(
+            (
+                "        self._check_total(entry)\n        if self._file is not None:\n"
+                "            self._file.append(line)\n        self._entries.append(dated)\n",
+                "        with self.exclusive():\n            self._check_total(entry)\n"
+                "            if self._file is not None:\n                self._file.append(line)\n"
+                "            self._entries.append(dated)\n",
+            ),
+        ),
+    ),
+    Mutant(
         "ledger-in-memory-only",
         "A release is kept in memory, and the file is written some other time.",
         "Writing at the end is faster.",

@@ -12,7 +12,7 @@ MUTANTS = (
         "Every tally is released as if the whole release were its own: the bound cuts rows, sums are too small.",
         "Each has length 1.",
         "methods/scores.py",
-        "tuple(math.sqrt(whole / tally.share) for tally in self.tallies)",
+        "tuple(self._scale(tally) for tally in self.tallies)",
         "tuple(1.0 for tally in self.tallies)",
         (f"{SCORES}::test_without_noise_the_sums_are_plain_sums",),
     ),

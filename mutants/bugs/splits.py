@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 ACCOUNT, SPLITS = "tests/privacy/test_account_of_splits.py", "tests/extensions/test_splits.py"
+THREADS = "tests/extensions/test_ledger_threads.py"
 VIEWS = "tests/extensions/test_split_ledgers.py"
 
 MUTANTS = (
@@ -57,9 +58,9 @@ MUTANTS = (
         "ids-as-they-are-read",
         "An id that one reader takes for a number and another for a text is in two splits.",
         "An id is an id.",
-        "extensions/splits.py",
-        "    if isinstance(one, str) and _WHOLE.fullmatch(one):\n        return str(Fraction(one.strip()))\n",
-        "",
+        "extensions/persons.py",
+        "        if not _DECIMAL.fullmatch(plain):\n            return plain\n        plain = float(plain)\n",
+        "        return plain\n",
         (f"{SPLITS}::test_an_id_is_where_it_is_however_it_is_read",),
     ),
     Mutant(
@@ -76,9 +77,24 @@ MUTANTS = (
         "A data set that was divided can be divided otherwise: two divisions have rows in common.",
         "The last word counts.",
         "extensions/splits.py",
-        "        if self._splits is None:\n            self._seal(wanted)",
-        "        if self._splits != wanted:\n            self._seal(wanted)",
+        "        if self._splits is None:\n            with",
+        "        if self._splits != wanted:\n            with",
         (f"{SPLITS}::test_a_data_set_is_divided_once",),
+        also=(
+            (
+                "                if self._splits is None:  # still",
+                "                if self._splits != wanted:  # still",
+            ),
+        ),
+    ),
+    Mutant(
+        "divided-by-two-threads",
+        "Two threads that divide a data set at once each get a key: the one's test rows train the other's model.",
+        "Whoever comes second finds it divided, unless both come first.",
+        "extensions/splits.py",
+        "                if self._splits is None:  # still",
+        "                if True:  # still",
+        (f"{THREADS}::test_a_data_set_is_divided_by_one_key",),
     ),
     Mutant(
         "other-rows-under-a-split",

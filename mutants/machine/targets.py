@@ -23,7 +23,7 @@ _NAMED = {
         *("planning/search.py", "privacy/statement.py", "checks.py"),
     ),
     "provenance": (
-        *("extensions/provenance.py", "extensions/contents.py", "extensions/outputs.py"),
+        *("extensions/provenance.py", "extensions/runs.py", "extensions/contents.py", "extensions/outputs.py"),
         *("extensions/row_independence.py", "estimators/stages.py", "training/learned.py"),
         *("saving/states.py", "saving/arguments.py"),
     ),

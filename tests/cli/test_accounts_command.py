@@ -20,7 +20,7 @@ from dpmac.privacy import Entry, Ledger
 from dpmac.training.checkpoint import Checkpoints
 
 OPEN = ["--total-epsilon", "2", "--delta", "1e-6"]
-TRAIN = ["--schema", "patients.schema.json", "--epochs", "5", "--quiet"]
+TRAIN = ["--schema", "patients.schema.json", "--epochs", "5", "--batch-size", "400", "--quiet"]  # all: quickly planned
 
 
 def trained(run, out, epsilon, *more):
@@ -110,7 +110,7 @@ def test_where_a_ledger_stands_counts_models_and_rounds_up(total):
 
 def test_train_says_where_the_ledger_stands_keeps_to_the_total_and_says_what_fits(new_hospital, run):
     run("ledger", "init", "patients.ledger", *OPEN)
-    loud = ["patients.csv", "--schema", "patients.schema.json", "--epochs", "5", "--ledger", "patients.ledger"]
+    loud = ["patients.csv", *TRAIN[:-1], "--ledger", "patients.ledger"]
     first = run("train", *loud, "--epsilon", "1.5", "--out", "first")
     assert first.code == 0, first.err
     assert "ledger patients.ledger: new, epsilon 0.00 of 2 spent at delta 1e-06" in first.out

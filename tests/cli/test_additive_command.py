@@ -13,6 +13,7 @@ import pytest
 import dpmac
 
 TRAIN = "train patients.csv --schema patients.schema.json --target death --epsilon 2 --epochs 5 --seed 3 --quiet"
+TRAIN += " --batch-size 400"  # all of them: quickly planned
 SAID = '--who "A. Mills" --why agreed'
 
 

@@ -115,8 +115,8 @@ def test_a_real_start_ends_as_this_process_does():
 
 
 def test_help_teaches_and_imports_nothing_heavy():
-    """The help of every command, one after the other in one process; then the package itself, by name; then a command
-    that ends badly: no traceback, and the exit code of the entry point. Heavy ones that do: the bad budgets above."""
+    """The help of every command, one after the other in one process; the versions; the package itself, by name; then a
+    command that ends badly: no traceback, and the entry point's code. Heavy ones that do: the bad budgets above."""
     code = """
 import json, runpy, sys
 heavy = {'torch', 'dp_accounting', 'sklearn', 'scipy', 'matplotlib', 'numpy'}
@@ -126,6 +126,9 @@ for words in json.loads(sys.argv[1]):
     try: runpy.run_module('dpmac', run_name='__main__')
     except SystemExit as e: assert not e.code, words
     assert not heavy & set(sys.modules), (words, heavy & set(sys.modules))
+sys.argv = ['dpmac', 'version']
+try: runpy.run_module('dpmac', run_name='__main__')
+except SystemExit as e: assert not e.code
 import dpmac
 dpmac.ArgumentError
 assert not heavy & set(sys.modules)

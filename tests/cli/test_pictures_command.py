@@ -49,6 +49,30 @@ def test_a_folder_becomes_a_model_that_predicts_and_is_judged(album, run):
     assert (found["estimator"], found["rows"]) == ("DPMACImageClassifier", 40)
 
 
+def test_private_scores_of_a_folder_and_of_a_table_of_persons(album, run):
+    assert run(*TRAIN, "--quiet", "--ledger", "pictures.ledger").code == 0
+    score = ["evaluate", "run", "test-images", "--ledger", "test-images.ledger", "--epsilon"]
+    refused = run(*score, "1")
+    assert refused.code == 2
+    assert "it does not hold what the model's training has released" in refused.err
+    book = ["--ledger", "pictures.ledger"]
+    assert run("evaluate", "run", "test-images", "--epsilon", "1", *book, "--groups", "who").code == 2
+    x, y = read_folder("test-images")
+    exact = dpmac.load("run").score(x, y)
+    before = len(Ledger.read("pictures.ledger"))
+    found = run("evaluate", "run", "test-images", "--epsilon", "200", *book, "--json").json()
+    assert found["rows"] == len(y)
+    assert abs(found["scores"]["accuracy"] - exact) < 0.1
+    lines = [(f"test-images/{kind}/{k:03}.png", kind) for kind in KINDS for k in range(10)]
+    (album / "test.csv").write_text("\n".join(["path,kind", *map(",".join, lines)]) + "\n")
+    named = ["evaluate", "run", "test.csv", "--images", "path", "--target", "kind", "--epsilon", "200", *book, "--json"]
+    assert abs(run(*named).json()["scores"]["accuracy"] - exact) < 0.1
+    assert len(Ledger.read("pictures.ledger")) == before + 2
+    table = ["evaluate", "run", "test.csv", "--epsilon", "1", *book]
+    assert run(*table, "--split", "test").code == 2
+    assert len(Ledger.read("pictures.ledger")) == before + 2
+
+
 def test_pictures_of_several_sizes_and_kinds_are_brought_to_one(album, run):
     write_pictures(album / "images" / "strokes", drawn("strokes", 3, 4, side=20))
     write_pictures(album / "images" / "textures", np.repeat(drawn("textures", 1, 4)[..., None], 3, axis=3))

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from datetime import date
 
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 
+from dpmac.cli import split_files
 from dpmac.privacy import Ledger
 from dpmac.tables import Schema
 
@@ -120,4 +125,80 @@ def test_from_a_file_to_private_scores_in_the_report(shop, dpmac):
         ("evaluate", out, shop / "visits-train.csv", *score[3:], "--epsilon", "1"),
     ):
         assert dpmac(*words, code=2).err.startswith("dpmac: ")
+    assert Ledger.load(book).epsilon(1e-5) == before
+
+
+# --- Parquet ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stays(tmp_path):
+    """A Parquet file of every type that could be written as another, in several row groups; and a folder of two."""
+    rows = range(500)
+    table = pa.table(
+        {
+            "person": pa.array([row // 2 for row in rows], pa.int32()),
+            "age": pa.array([None if row % 50 == 3 else row % 97 / 7 for row in rows], pa.float32()),
+            "ward": pa.array([["a", "b,c", None][row % 3] for row in rows]).dictionary_encode(),
+            "day": pa.array([date(2020, 1, 1 + row % 28) for row in rows]),
+            "ill": pa.array([row % 3 == 0 for row in rows]),
+        }
+    )
+    pq.write_table(table, tmp_path / "stays.parquet", row_group_size=90)
+    (tmp_path / "folder").mkdir()
+    pq.write_table(table.slice(0, 200), tmp_path / "folder" / "0.parquet")
+    pq.write_table(table.slice(200), tmp_path / "folder" / "1.parquet")
+    return table
+
+
+def test_parquet_is_divided_into_parquet_as_its_rows_are_in_csv(stays, tmp_path, dpmac, monkeypatch):
+    monkeypatch.setattr(split_files, "BATCH", 64)
+    book = tmp_path / "book"
+    dpmac("split", tmp_path / "stays.parquet", "--by", "person", "--ledger", book, "--share", "test=0.3")
+    parts = {name: pq.read_table(tmp_path / f"stays-{name}.parquet") for name in ("train", "test")}
+    assert all(part.schema.equals(stays.schema) for part in parts.values())
+    persons = {name: set(part["person"].to_pylist()) for name, part in parts.items()}
+    assert not persons["train"] & persons["test"]
+    for name, part in parts.items():  # in order, and to the last bit
+        mask = pa.array([one in persons[name] for one in stays["person"].to_pylist()])
+        assert part.equals(stays.filter(mask))
+    dpmac("split", tmp_path / "folder", "--by", "person", "--ledger", book, "--out", tmp_path)
+    for name, part in parts.items():
+        assert pq.read_table(tmp_path / f"folder-{name}.parquet").equals(part)
+    pacsv.write_csv(stays.select(["person", "age"]), tmp_path / "plain.csv")
+    dpmac("split", tmp_path / "plain.csv", "--by", "person", "--ledger", book)
+    for name in parts:
+        assert {int(row["person"]) for row in rows_of(tmp_path / f"plain-{name}.csv")} == persons[name]
+    for name, part in parts.items():  # what trains on a split takes the file
+        assert len(Ledger.load(book).split(name, part["person"].to_pylist())) == 0
+
+
+def test_rows_of_parquet_without_ids_are_numbered_and_bad_ones_declare_nothing(stays, tmp_path, dpmac):
+    book = tmp_path / "book"
+    pq.write_table(pa.table({"person": [1, None], "age": [1, 2]}), tmp_path / "bad.parquet")
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and nothing")
+    for words in (("bad.parquet", "--by", "person"), ("damaged.parquet",), ("stays.parquet", "--by", "patient")):
+        told = dpmac("split", tmp_path / words[0], *words[1:], "--ledger", book, code=2).err
+        assert told.startswith("dpmac: ")
+        assert not book.exists()
+    dpmac("split", tmp_path / "stays.parquet", "--ledger", book)
+    parts = [pq.read_table(tmp_path / f"stays-{name}.parquet") for name in ("train", "test")]
+    assert sorted(one for part in parts for one in part["row"].to_pylist()) == list(range(len(stays)))
+
+
+def test_a_split_in_parquet_is_trained_on_and_scored(stays, tmp_path, dpmac):
+    book, out = tmp_path / "book", tmp_path / "run"
+    dpmac("split", tmp_path / "stays.parquet", "--by", "person", "--ledger", book, "--share", "test=0.4")
+    columns = {
+        "age": {"kind": "number", "low": 0, "high": 14, "missing": True},
+        "ill": {"kind": "category", "values": ["False", "True"]},
+    }
+    (tmp_path / "schema.json").write_text(json.dumps(Schema.from_dict({"target": "ill", "columns": columns}).to_dict()))
+    words = ("--schema", tmp_path / "schema.json", "--ledger", book, "--groups", "person")
+    train = ("train", tmp_path / "stays-train.parquet", *words, "--split", "train", "--epsilon", "2", "--out", out)
+    dpmac(*train, "--quiet", "--epochs", "1")
+    score = ("evaluate", out, tmp_path / "stays-test.parquet", "--ledger", book, "--groups", "person")
+    assert json.loads(dpmac(*score, "--epsilon", "1", "--split", "test", "--json").out)["paid"]
+    before = Ledger.load(book).epsilon(1e-5)
+    dpmac(*score, "--epsilon", "1", "--split", "train", code=2)
     assert Ledger.load(book).epsilon(1e-5) == before

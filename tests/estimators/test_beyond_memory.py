@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-ROWS, COLUMNS, FILES = 1_400_000, 30, 4
-ROOM = 240 * 2**20  # bytes that a child may take beside what it has when all is imported; the table takes 325 MB
+ROWS, COLUMNS, FILES = 800_000, 30, 4
+ROOM = 150 * 2**20  # bytes that a child may take beside what it has when all is imported; the table takes 186 MB
 
 CHILD = """
 import resource, sys, warnings
@@ -53,7 +53,7 @@ def folder(disk):
     draw = np.random.RandomState(0)
     for part in range(FILES):
         columns = {f"c{k}": draw.normal(size=ROWS // FILES).astype(np.float32) for k in range(COLUMNS)}
-        parquet.write_table(pa.table(columns), where / f"{part}.parquet", row_group_size=32768)
+        parquet.write_table(pa.table(columns), where / f"{part}.parquet", row_group_size=32768, use_dictionary=False)
     return where
 
 

@@ -14,12 +14,15 @@ from sklearn.base import clone
 import dpmac
 from dpmac import DPMACPCA, ArgumentError, DPMACClassifier, DPMACRegressor, Ledger, Machine
 from dpmac.estimators import DPMACModuleClassifier, DPMACSearch, search_tries
+from dpmac.estimators import search as searching
 from dpmac.estimators.held_out import Rows, check_apart, split
+from dpmac.estimators.search_budget import priced
 from dpmac.estimators.warning import forget
+from dpmac.extensions.entries import search_from
 from dpmac.extensions.provenance import origin_of
 from dpmac.extensions.searches import SEARCH, Prepaid
 from dpmac.kernels.tries import Tries
-from dpmac.privacy import Entry, Mechanism
+from dpmac.privacy import Entry, Mechanism, Persons
 from dpmac.privacy.accounting import epsilon_of
 from dpmac.randomness import SeededNoise
 from dpmac.tables import Category, Number, Schema
@@ -128,6 +131,31 @@ def test_a_run_releases_what_the_entry_says_and_not_more():
     assert len(before) == 0
 
 
+@pytest.mark.parametrize(("epsilon", "tries"), [(0.5, 5), (0.5, 10), (2.0, 10), (1.0, 1.5)])
+def test_what_is_tried_has_the_budget_that_was_priced(epsilon, tries):
+    """Else every run would be refused, after the search was paid for: the price's last guess is not always the best."""
+    candidates = [small(learning_rate=rate, delta=1e-5) for rate in (0.1, 0.2)]
+    found = priced(candidates, 160, Tries.of_mean(tries), epsilon, 1e-5, "accuracy", free_scores=False)
+    assert [candidate.epsilon for candidate in candidates] == [found.epsilon] * 2
+    for candidate, training in zip(candidates, found.trainings, strict=True):
+        assert tuple(candidate._plan(160, candidate._schedule(160), Ledger()).mechanisms()) == training
+
+
+def test_a_rehearsal_refuses_a_first_release_that_would_not_be_paid_for(monkeypatch):
+    real, book = searching.priced, Ledger()
+
+    def other_budget(candidates, *known, **more):
+        found = real(candidates, *known, **more)
+        for candidate in candidates:
+            candidate.set_params(epsilon=1.1 * found.epsilon)
+        return found
+
+    monkeypatch.setattr(searching, "priced", other_budget)
+    with pytest.raises(RuntimeError, match=r"not paid for: training step: Gaussian"):
+        searched(ledger=book)
+    assert not book.begun
+
+
 def test_every_try_releases_exactly_what_was_declared(times):
     tried = times(4)
     searched()
@@ -203,7 +231,7 @@ def test_the_note_on_time_is_in_the_statement():
 def test_the_best_score_wins_and_of_equal_ones_the_first(times, monkeypatch):
     tried = times(4)
     scores = iter([0.5, 0.9, 0.9, 0.1])
-    monkeypatch.setattr("dpmac.methods.score.Score.of", lambda *_: next(scores))
+    monkeypatch.setattr("dpmac.methods.merits.Score.of", lambda *_: next(scores))
     found = searched()
     assert found.best_score_ == 0.9
     assert found.best_estimator_ is tried[1].model
@@ -220,7 +248,7 @@ def test_the_score_is_of_rows_that_were_not_trained_on(times):
 
 def test_every_candidate_is_tried_about_as_often(times):
     tried = times(30)
-    searched(candidates=[{"learning_rate": 0.1 * k} for k in (1, 2, 3)], random_state=5)
+    searched(base=small(epochs=1), candidates=[{"learning_rate": 0.1 * k} for k in (1, 2, 3)], random_state=5)
     counts = np.bincount([one.which for one in tried], minlength=3)
     assert counts.min() > 4
 
@@ -254,6 +282,10 @@ def test_it_composes_with_what_was_released_before_and_after():
     book.append(Entry("a mean", 20.0, 1.0))
     found = searched(ledger=book, epsilon=2.0)
     assert [entry.label for entry in book.entries] == ["a mean", SEARCH]
+    plain, shown = json.loads(json.dumps(found.privacy_.statement().to_dict()))["mechanisms"]
+    assert plain["noise_multiplier"] == 20.0
+    assert not {"noise_multiplier", "sample_rate"} & set(shown)  # one Gaussian release would cost far less
+    assert search_from(shown["search"]) == book.entries[1].search
     assert found.best_estimator_.plan_.before == (Mechanism(20.0, 1.0, 1, "a mean"),)
     total = epsilon_of([Mechanism(20.0), book.entries[1].mechanism()], 1e-5)
     assert found.privacy_.epsilon == pytest.approx(total)
@@ -271,7 +303,7 @@ def test_a_search_in_one_split_costs_nobody_in_another():
     names = np.array(book.splits.names)[book.splits.of(ids)]
     build, rest = (ids[names == name] for name in ("build", "rest"))
     own = book.split("build", build)
-    base = small(batch_size=40)
+    base = small(batch_size=len(build) - int(0.4 * len(build)))  # all that are not held out
     found = searched(base=base, rows=(X[build], Y[build]), ledger=own, held_out=0.4)
     (entry,) = book.entries
     assert (entry.split, entry.label) == ("build", SEARCH)
@@ -325,6 +357,29 @@ def test_persons_are_held_out_whole():
         check_apart(training, Rows(X[:1], Y[:1]))
 
 
+@pytest.mark.parametrize("ids", [[1, 1.0, *range(2, 60)], [True, 1, *range(2, 60)], [(1, "a"), (1.0, "a"), *range(58)]])
+def test_who_is_one_person_to_a_training_is_one_to_the_lots(ids):
+    """1 and 1.0 are one person to the release. On both sides that person would pay once for what is paid for twice."""
+    groups = np.empty(len(ids), dtype=object)
+    groups[:] = ids
+    rows = Rows(np.arange(float(len(ids)))[:, None], None, groups)
+    assert rows.places == len(Persons.of(groups))
+    for seed in range(20):
+        training, scored = split(rows, 0.3, SeededNoise(seed))
+        assert {0.0, 1.0} <= set(training.X[:, 0]) or {0.0, 1.0} <= set(scored.X[:, 0])
+        assert training.places + scored.places == rows.places
+
+
+@pytest.mark.parametrize("here", [[1, 2, 3], ["1", "2", "3"], ["x", " 1 ", "7"], [b"1", b"9", b"8"], ["1e0"]])
+@pytest.mark.parametrize("there", [[1.0, 9.5], ["1.0", "y"], [np.float32(1), 12]])
+def test_an_id_that_was_read_in_two_ways_is_noticed_in_both_lots(here, there):
+    """A column with a gap is read as floating-point numbers, and another one as text."""
+    one, other = (Rows(np.zeros((len(ids), 1)), None, np.array(ids, dtype=object)) for ids in (here, there))
+    for lots in ((one, other), (other, one)):
+        with pytest.raises(ArgumentError, match="1 persons who are in X, too"):
+            check_apart(*lots)
+
+
 def test_a_search_protects_persons():
     ids = np.array([f"p{k // 2}" for k in range(N)])
     book = Ledger()
@@ -349,7 +404,7 @@ def test_a_table_with_a_schema():
     cells = {"a": X[:, 0], "b": X[:, 1], "kind": np.where(Y == 1, "yes", "no")}
     columns = {"a": Number(-1, 1), "b": Number(-1, 1), "kind": Category(["no", "yes"])}
     base = small(feature_range=None, classes=None, schema=Schema(columns, target="kind"))
-    found = searched(base=base, rows=(cells,))
+    found = searched(base=base, rows=(cells,), epsilon=30.0)
     assert set(found.predict(cells)) <= {"no", "yes"}
     assert found.score(cells, cells["kind"]) > 0.6
     assert "set of class labels" not in str(found.privacy_.statement())

@@ -15,6 +15,7 @@ from dpmac.randomness import SystemNoise
 from dpmac.tables import Category, Number, Schema
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
+QUICK = {"batch_size": 600, "epochs": 4}  # all rows in every step: quickly planned
 SCHEMA = Schema(
     {
         "age": Number(0, 100),
@@ -71,7 +72,7 @@ def test_scores_of_a_split_are_close_to_the_exact_ones_and_cost_nobody_else(divi
 
 
 def test_the_models_own_ledger_is_the_default_and_adds_up():
-    model = dpmac.DPMACClassifier(epsilon=1.0, schema=SCHEMA, random_state=0).fit(table(600, seed=4))
+    model = dpmac.DPMACClassifier(epsilon=1.0, schema=SCHEMA, random_state=0, **QUICK).fit(table(600, seed=4))
     alone = model.privacy_.epsilon
     found = dpmac.evaluate(model, table(600, seed=4), epsilon=1.0)
     assert found.whole == model.privacy_.ledger.epsilon(found.delta) > max(alone, found.epsilon)
@@ -104,7 +105,8 @@ def test_nothing_is_spent_by_an_error(wrong, divided):
 
 def test_a_total_is_held_to_before_anything_is_spent():
     ledger = Ledger.init(total_epsilon=1.5, delta=1e-5)
-    model = dpmac.DPMACClassifier(epsilon=1.0, schema=SCHEMA, ledger=ledger, random_state=0).fit(table(600, seed=2))
+    model = dpmac.DPMACClassifier(epsilon=1.0, schema=SCHEMA, ledger=ledger, random_state=0, **QUICK)
+    model.fit(table(600, seed=2))
     before = len(ledger)
     with pytest.raises(ArgumentError, match="total_epsilon"):
         dpmac.evaluate(model, table(600, seed=2), epsilon=1.4)
@@ -115,7 +117,7 @@ def test_a_total_is_held_to_before_anything_is_spent():
 
 def test_a_loaded_model_needs_the_ledger_and_gives_the_same(tmp_path):
     path = tmp_path / "book"
-    model = dpmac.DPMACClassifier(epsilon=1.0, schema=SCHEMA, ledger=path, random_state=0).fit(table(600))
+    model = dpmac.DPMACClassifier(epsilon=1.0, schema=SCHEMA, ledger=path, random_state=0, **QUICK).fit(table(600))
     model.save(tmp_path / "model")
     again = dpmac.load(tmp_path / "model")
     with pytest.raises(ArgumentError, match="the model's own is a copy"):
@@ -130,19 +132,20 @@ def test_more_classes_and_numbers_and_persons():
     draw = np.random.default_rng(0)
     x = draw.uniform(-1, 1, (800, 2))
     y = np.digitize(x[:, 0], [-0.3, 0.3])
-    model = dpmac.DPMACClassifier(epsilon=4.0, feature_range=(-1, 1), classes=[0, 1, 2], random_state=0).fit(x, y)
+    usual = {"epsilon": 4.0, "feature_range": (-1, 1), "epochs": 20, "random_state": 0}
+    model = dpmac.DPMACClassifier(classes=[0, 1, 2], batch_size=800, **usual).fit(x, y)
     found = dpmac.evaluate(model, x, y, epsilon=4.0)
     assert found["accuracy"].value == pytest.approx((model.predict(x) == y).mean(), abs=0.05)
     assert "auroc" not in found.scores.figures
     x = draw.uniform(-1, 1, (800, 2))
     z = 3 * x[:, 0] + draw.normal(0, 0.3, 800)
-    regressor = dpmac.DPMACRegressor(epsilon=4.0, feature_range=(-1, 1), target_range=(-4, 4), random_state=0).fit(x, z)
+    regressor = dpmac.DPMACRegressor(target_range=(-4, 4), batch_size=800, **usual).fit(x, z)
     scored = dpmac.evaluate(regressor, x, z, epsilon=4.0)
     missed = regressor.predict(x) - z
     assert scored["rmse"].value == pytest.approx(np.sqrt((missed**2).mean()), rel=0.25)
     assert scored["r2"].value == pytest.approx(1 - (missed**2).mean() / z.var(), abs=0.1)
     assert scored["mean_absolute_error"].value == pytest.approx(np.abs(missed).mean(), rel=0.25)
-    persons = dpmac.DPMACClassifier(epsilon=4.0, feature_range=(-1, 1), classes=[0, 1, 2], random_state=0)
+    persons = dpmac.DPMACClassifier(classes=[0, 1, 2], batch_size=400, **usual)
     groups = np.repeat(np.arange(400), 2)
     x = draw.uniform(-1, 1, (800, 2))
     persons.fit(x, y, groups=groups)

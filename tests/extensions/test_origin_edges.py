@@ -11,6 +11,7 @@ from torch import nn
 from dpmac.checks import ArgumentError
 from dpmac.extensions import provenance as origins
 from dpmac.extensions.provenance import PUBLIC, check_origin
+from dpmac.extensions.runs import name_of
 from dpmac.nets.feature_maps import Affine, Chain
 from dpmac.privacy import Entry, Ledger, Origin, origin_of
 from hiding import RELEASED
@@ -85,8 +86,8 @@ def test_as_many_objects_as_are_allowed_are_looked_through_and_one_more_is_refus
 def test_entries_that_name_no_run_are_the_same_in_a_copy_that_knows_only_the_day():
     """Version 0.2 wrote the time; what is published of it has the day."""
     entry = Entry("mean", 1.0, 1.0, date="2026-11-16T02:22:46+00:00")
-    assert origins._name(entry) == origins._name(replace(entry, date="2026-11-16"))
-    assert origins._name(entry) != origins._name(replace(entry, date="2026-11-17"))
+    assert name_of(entry) == name_of(replace(entry, date="2026-11-16"))
+    assert name_of(entry) != name_of(replace(entry, date="2026-11-17"))
 
 
 def test_of_one_run_that_is_known_twice_the_later_is_kept():

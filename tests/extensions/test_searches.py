@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dpmac.extensions.searches import best_of
-from dpmac.methods.score import MERITS, merit_of
+from dpmac.methods.merits import MERITS, merit_of
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dpmac import Machine
 from dpmac.checks import ArgumentError
 from dpmac.extensions import split_ledgers
 from dpmac.extensions.accounts import Account
-from dpmac.extensions.provenance import check_origin
+from dpmac.extensions.provenance import Origin, check_origin
 from dpmac.extensions.split_ledgers import SplitLedger
 from dpmac.extensions.splits import Splits
 from dpmac.mac import FixedPrediction
@@ -130,7 +130,8 @@ def test_a_model_of_one_split_is_made_and_scored_for_the_dearer_of_the_two(tmp_p
     y = (x[:, 0] > 0).astype(int)
     ours, theirs = whole.split("train", train), whole.split("test", test)
     mean(test, theirs, 8.0)  # in between, and none of its business
-    model = dpmac.DPMACClassifier(epsilon=1.0, classes=[0, 1], feature_range=(-1, 1), ledger=ours, random_state=0)
+    quick = {"batch_size": len(train), "epochs": 4, "classes": [0, 1], "feature_range": (-1, 1)}
+    model = dpmac.DPMACClassifier(epsilon=1.0, ledger=ours, random_state=0, **quick)
     clone(model).fit(x[train], y[train])
     first = ours.epsilon(DELTA)
     model.set_params(delta=DELTA).fit(x[train], y[train])
@@ -160,7 +161,7 @@ def test_a_training_on_a_split_is_resumed(tmp_path, monkeypatch):
     def model(name):
         whole, train, test = divided(tmp_path / f"{name}.ledger")
         whole.split("test", test).append(ONE)
-        return _model(tmp_path / name, whole.split("train", train)), x[train], y[train]
+        return _model(tmp_path / name, whole.split("train", train), len(train)), x[train], y[train]
 
     whole, *table = model("whole")
     whole.fit(*table)
@@ -173,16 +174,16 @@ def test_a_training_on_a_split_is_resumed(tmp_path, monkeypatch):
     ledger, train, test = divided(ledger=Ledger.load(tmp_path / "cut.ledger"))
     ledger.split("test", test).append(ONE)
     ours = ledger.split("train", train)
-    gone_on = _model(tmp_path / "cut", ours).fit(*table)
+    gone_on = _model(tmp_path / "cut", ours, len(train)).fit(*table)
     assert ours.mechanisms() == whole.privacy_.ledger.mechanisms()
     assert len(ledger) == len(ours) + 2
     for a, b in zip(gone_on.network_.state_dict().values(), whole.network_.state_dict().values(), strict=True):
         assert torch.equal(a, b)
 
 
-def _model(folder, ledger):
+def _model(folder, ledger, rows):
     machine = Machine(checkpoint=folder)
-    known = {"classes": [0, 1], "feature_range": (-1, 1), "random_state": 0}
+    known = {"classes": [0, 1], "feature_range": (-1, 1), "random_state": 0, "batch_size": rows, "epochs": 30}
     return dpmac.DPMACClassifier(epsilon=2.0, ledger=ledger, machine=machine, **known)
 
 
@@ -325,3 +326,61 @@ def test_an_account_that_is_opened_later_holds_for_a_split_that_is_held():
     whole._set_account(Account(2.0, DELTA))
     assert ours.account == whole.account
     assert ours.remaining() == whole.remaining()
+
+
+# --- a name of a run is no proof of what it released ------------------------------------------------------------------
+
+
+def test_a_split_with_as_many_releases_does_not_hold_those_of_another():
+    """Whatever the test rows' split has released besides: what the training rows have shaped is not theirs."""
+    whole, train, test = divided()
+    x = torch.rand(len(IDS), 3)
+    start = DenseNetwork([3, 1], "relu", source=SeededNoise(0))
+    first = trained(start, x[train], whole.split("train", train)).model
+    theirs = whole.split("test", test)
+    for _ in range(3):
+        theirs.append(ONE)
+    made = len(whole)
+    assert first.origin.missing_in(theirs) == first.origin
+    with pytest.raises(ArgumentError, match="another split of the data set has shaped"):
+        trained(first, x[test], theirs, theirs.mechanisms())
+    assert len(whole) == made
+
+
+@pytest.mark.parametrize("few", [1, 4])
+def test_the_same_name_of_a_run_in_two_splits_is_no_proof_either(few):
+    whole, train, test = divided()
+    one, other = whole.split("train", train), whole.split("test", test)
+    for book, noise, count in ((one, 0.5, 2), (other, 50.0, few)):
+        with book.noting(run="r"):
+            for _ in range(count):
+                book.append(Entry("mean", noise, 1.0))
+    assert Origin.of(one).missing_in(other) == Origin.of(one)
+    assert Origin.of(one).within(whole)
+    assert not Origin.of(one).missing_in(one)
+
+
+def test_what_two_splits_have_shaped_under_one_name_is_not_forgotten():
+    whole, train, test = divided()
+    one, other = whole.split("train", train), whole.split("test", test)
+    for book, noise, count in ((one, 0.5, 1), (other, 50.0, 5)):
+        with book.noting(run="r"):
+            for _ in range(count):
+                book.append(Entry("mean", noise, 1.0))
+    both = Origin.merged(Origin.of(one), Origin.of(other))
+    assert both == Origin.merged(Origin.of(other), Origin.of(one)) == Origin.of(whole)
+    assert both.missing_in(other)
+    assert both.missing_in(one)
+    assert both.within(whole)
+    assert Origin.from_dict(both.to_dict()) == both
+
+
+def test_releases_of_two_splits_are_of_two_runs_unless_somebody_says_otherwise():
+    whole, train, test = divided()
+    books = whole, whole.split("train", train), whole.split("test", test)
+    for book in books:
+        book.append(ONE)
+    assert len({entry.run for entry in whole.entries}) == 3
+    assert [books[1].entries[-1].run, books[2].entries[-1].run] == [book.run for book in books[1:]]
+    with whole.noting(run="named"):
+        assert {book.run for book in books} == {"named"}

@@ -42,7 +42,17 @@ def test_new_rows_and_another_order_leave_everybody_where_they_were():
     assert (KNOWN.of(order)[np.argsort(order)][:500] == before).all()
 
 
-@pytest.mark.parametrize("same", [[7, "7", 7.0, " 7 ", "7.0", np.int8(7), b"7", "+7"], ["a b", "a b ", b"a b"]])
+READ_ALIKE = [
+    [7, "7", 7.0, " 7 ", "7.0", np.int8(7), b"7", "+7", "007", "7e0", ".7E1"],
+    ["a b", "a b ", b"a b"],
+    [2024.1, "2024.1", "2024.10", np.float64("2024.10"), b"20241e-1"],  # year and number, which a reader takes for one
+    [2**60 + 1, str(2**60 + 1), float(2**60 + 1)],
+    [10**400, "1" + 400 * "0", float("inf")],
+    [-0.0, 0, "-0", False],
+]
+
+
+@pytest.mark.parametrize("same", READ_ALIKE)
 def test_an_id_is_where_it_is_however_it_is_read(same):
     column = np.empty(len(same), dtype=object)
     column[:] = same

@@ -17,18 +17,20 @@ TINY = torch.finfo(torch.float32).tiny  # the least number that has all digits
 U = torch.finfo(torch.float32).eps / 2
 
 
-def scaled_row(entry, factor, d=1, dtype=torch.float32):
-    """One row: d entries on the left, 1 on the right."""
-    part = OuterPart(torch.full((1, d), entry, dtype=dtype), torch.ones(1, 1, dtype=dtype))
+def scaled_row(entry, factor, d=1, dtype=torch.float32, right=False):
+    """One row: d entries in the vector that the factor is multiplied into, which is the shorter one (left of two as
+    long), and ones in the other."""
+    entries, ones = torch.full((1, d), entry, dtype=dtype), torch.ones(1, d + right, dtype=dtype)
+    part = OuterPart(ones, entries) if right else OuterPart(entries, ones)
     return part.scaled(torch.tensor([factor], dtype=torch.float64))
 
 
-@given(st.floats(0.2, 4.0), st.sampled_from([1.0, 0.3, 2.0**-5]), st.sampled_from([1, 4, 1 << 12]))
-def test_what_is_summed_in_single_precision_has_all_its_digits(size, entry, d):
+@given(st.floats(0.2, 4.0), st.sampled_from([1.0, 0.3, 2.0**-5]), st.sampled_from([1, 4, 1 << 8]), st.booleans())
+def test_what_is_summed_in_single_precision_has_all_its_digits(size, entry, d, right):
     """The factor is rounded, and so is what it leaves of every entry: by u each, not by the half of what is left."""
     factor = size * TINY
     exact = float(torch.tensor(entry)) * factor
-    found = scaled_row(entry, factor, d).total().double().flatten().unique().tolist()
+    found = scaled_row(entry, factor, d, right=right).total().double().flatten().unique().tolist()
     assert found == [0.0] or all(abs(value - exact) <= 2.001 * U * exact for value in found)
 
 
@@ -41,8 +43,8 @@ def test_a_factor_without_all_its_digits_leaves_its_row_out():
 
 
 def test_a_single_share_with_all_its_digits_is_not_left_out():
-    for d in (1, 2, 9):
-        assert (scaled_row(1.0, 1.01 * TINY, d).total().double() > 0).all()
+    for d, right in ((1, False), (2, False), (9, False), (1, True), (9, True)):
+        assert (scaled_row(1.0, 1.01 * TINY, d, right=right).total().double() > 0).all()
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.5])
@@ -61,7 +63,8 @@ def test_single_precision_leaves_out_vectors_longer_than_the_guarantee_says():
     """docs/kernels.md: a row with a vector longer than 1e15 contributes nothing."""
     for length, counts in ((0.9e15, True), (1.1e15, False), (1.9e15, False)):
         long, short = torch.tensor([[length]]), torch.tensor([[1e-5]])
-        for part in (OuterPart(long, short), OuterPart(short, long)):
+        wide = short.expand(1, 2)
+        for part in (OuterPart(long, short), OuterPart(short, long), OuterPart(wide, long), OuterPart(long, wide)):
             assert bool(part.total().any()) == counts
 
 
@@ -77,7 +80,8 @@ def test_the_layout_of_a_sums_factors_does_not_depend_on_whether_all_rows_fit(mo
     for first in (1.0, 2 * LARGEST):
         rows = SeededNoise(2).normal((70, 6)).float()
         rows[3, :3] = first
-        (part,) = PerLayerClip(1.0).apply([OuterPart(rows[:, 3:], rows[:, :3])])
-        assert bool(part._fits(part.factors).all()) == (first == 1.0)
-        part.total()
-    assert seen[0] == seen[1]
+        for sides in ((rows[:, 3:], rows[:, :3]), (rows[:, :3], rows[:, 4:])):  # the factor is in the shorter vector
+            (part,) = PerLayerClip(1.0).apply([OuterPart(*sides)])
+            assert bool(part._fits(part.factors).all()) == (first == 1.0)
+            part.total()
+    assert seen[:2] == seen[2:]

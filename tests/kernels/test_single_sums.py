@@ -126,6 +126,16 @@ def test_chunks_without_the_row_are_the_same_bit_for_bit():
         assert torch.equal(*(OuterPart(side, right).scaled(others).total() for side in (blank, wild)))
 
 
+@pytest.mark.parametrize("one", [False, True])
+def test_the_factor_is_in_the_shorter_vector_and_the_sum_is_that_of_the_shares(one):
+    """Fewer inputs than units: the factor and the 1 of the bias are one vector with the inputs."""
+    for d_out, d_in in ((2, 9), (9, 2)):
+        left, right = (side[:70] for side in table("random", d_out, d_in))
+        part = OuterPart(left, right, one=one).scaled(SeededNoise(3).uniform(70))
+        assert torch.allclose(part.total().double(), part.explicit().sum(dim=0), atol=1e-4)
+        assert part.total().is_contiguous()
+
+
 # --- norms, at any magnitude ----------------------------------------------------------------------------------------
 
 MAGNITUDES = st.integers(-149, 127).map(lambda power: 2.0**power)
@@ -172,24 +182,28 @@ OUTRAGES = [math.inf, -math.inf, math.nan, 3e38, 2 * LARGEST, -2 * LARGEST]
 
 @pytest.mark.parametrize("outrage", OUTRAGES)
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_rows_that_are_not_fit_add_exactly_nothing_and_change_no_other(side, outrage):
-    rows = dict(zip(("left", "right"), table("random", 9, 5), strict=True))
+@pytest.mark.parametrize("shorter", ["left", "right"])  # the vector that the factor is multiplied into
+def test_rows_that_are_not_fit_add_exactly_nothing_and_change_no_other(shorter, side, outrage):
+    sizes = {"left": (5, 9), "right": (9, 5)}[shorter]
+    rows = dict(zip(("left", "right"), table("random", *sizes), strict=True))
     for place in (0, CHUNK + 1):
         blank, wild = ({name: value.clone() for name, value in rows.items()} for _ in range(2))
         blank["left"][place], blank["right"][place] = 0.0, 0.0
         wild[side][place] = outrage
         for bound in (PerLayerClip(0.3), JointClip(1e30), Normalise()):
-            if side == "left" and math.isfinite(outrage) and not isinstance(bound, JointClip):
-                continue  # clipped as any long slope is: see below
+            if side == shorter and math.isfinite(outrage) and not isinstance(bound, JointClip):
+                continue  # clipped as any long vector with a factor is: see below
             found, expected = (bound.apply([OuterPart(**sides, one=True)])[0] for sides in (wild, blank))
             assert torch.equal(found.total(), expected.total())
 
 
-def test_long_slopes_are_clipped_and_change_no_other_chunk():
-    left, right = table("random", 9, 5)
+@pytest.mark.parametrize("shorter", ["left", "right"])
+def test_long_vectors_with_a_factor_are_clipped_and_change_no_other_chunk(shorter):
+    left, right = table("random", 5, 9)
     wild = left.clone()
     wild[3] = 2 * LARGEST
-    (plain,), (found,) = (PerLayerClip(0.3).apply([OuterPart(side, right)]) for side in (left, wild))
+    sides = [(side, right) if shorter == "left" else (right, side) for side in (left, wild)]
+    (plain,), (found,) = (PerLayerClip(0.3).apply([OuterPart(*both)]) for both in sides)
     assert torch.equal(without(plain, 3).total(), without(found, 3).total())
     assert float((found.total() - without(found, 3).total()).norm()) <= 0.3
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from additives import COLUMNS, binary, number, table, three
+from additives import COLUMNS, ROWS, binary, number, table, three
 from dpmac.report.charts import Axis, Line, line_chart
 from dpmac.report.on_terms import LEVELS, MANY
 from dpmac.report.page import write_report
@@ -32,7 +32,7 @@ def test_a_band_is_drawn_around_its_line():
 
 @pytest.mark.parametrize(("make", "target"), [(binary, "binary"), (three, "three"), (number, "number")])
 def test_every_term_is_on_the_page(make, target, tmp_path):
-    model = make().fit(table(target=target))
+    model = make(batch_size=ROWS).fit(table(target=target))
     found = section(model, tmp_path)
     names = re.findall(r"<h3>(.*?) <span>", found)
     assert sorted(names) == sorted(model.terms())
@@ -55,7 +55,7 @@ def test_many_values_and_many_classes_are_cut(tmp_path):
     draw, classes = np.random.default_rng(0), [str(k) for k in range(MANY + 2)]
     columns = {"code": Category(range(LEVELS + 20)), "size": Number(0, 1), "y": Category(classes)}
     rows = {"code": draw.integers(0, 60, 300), "size": draw.uniform(size=300), "y": draw.choice(classes, 300)}
-    model = DPMACClassifier(schema=Schema(columns, target="y"), additive=True, epochs=2).fit(rows)
+    model = DPMACClassifier(schema=Schema(columns, target="y"), additive=True, batch_size=300, epochs=2).fit(rows)
     found = section(model, tmp_path)
     assert "and 21 more values" in found
     assert "2 are left out" in found

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from functools import cache
 
@@ -24,6 +21,7 @@ from dpmac.privacy import Ledger, Normalise, PerLayerClip, Plan
 from dpmac.randomness import SeededNoise, SystemNoise
 from dpmac.training import Trainer
 from dpmac.training.checkpoint import Checkpoints
+from processes import forked
 
 STEPS = 12
 KINDS = ("adam", "adaptive", "second")  # of state that is kept
@@ -220,20 +218,16 @@ def test_an_interruption_after_the_training_hands_the_ledger_over_and_is_not_pai
     assert len(found.run_.ledger) == spent
 
 
-CHILD = """
-import sys
-import numpy as np
-from tests.training.test_resume import SETTINGS, rows
-from dpmac import DPMACClassifier, Machine
-from dpmac.training.checkpoint import Checkpoints
-x, y = rows()
-where, keep = sys.argv[1], Checkpoints(sys.argv[1] + "/kept", 0.05, keep=True)
-print("ready", flush=True)
-settings = {**SETTINGS, "epochs": 100}
-model = DPMACClassifier(**settings, classes=[0, 1], ledger=where + "/ledger", machine=Machine(checkpoint=keep))
-model.fit(x, y)
-np.save(where + "/found.npy", model.decision_function(x))
-"""
+def one_life(connection, where):
+    """What a process does until it is killed: a fit that goes on with what is kept."""
+    torch.set_num_threads(1)
+    x, y = rows()
+    keep = Checkpoints(where / "kept", 0.05, keep=True)
+    connection.send("ready")
+    settings = {**SETTINGS, "epochs": 100}
+    model = DPMACClassifier(**settings, classes=[0, 1], ledger=where / "ledger", machine=Machine(checkpoint=keep))
+    model.fit(x, y)
+    np.save(where / "found.npy", model.decision_function(x))
 
 
 @pytest.mark.long
@@ -241,18 +235,17 @@ np.save(where + "/found.npy", model.decision_function(x))
 def test_real_kills_at_random_moments(tmp_path, seed):
     """SIGKILL, again and again, until a process comes to the end: the model is the uninterrupted one's, bit for bit."""
     moments, kills = random.Random(seed), 0
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", ".", "tests", os.environ.get("PYTHONPATH", "")])}
     while True:
-        child = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE, env=env)
-        assert child.stdout.readline() == b"ready\n"
+        child, connection = forked(one_life, tmp_path)
+        assert connection.recv() == "ready"
         if kills < 2:
             time.sleep(moments.uniform(0.1, 0.6))
-            child.send_signal(signal.SIGKILL)
+            child.kill()
         kills += 1
-        child.communicate()
-        if child.returncode == 0:
+        child.join()
+        if child.exitcode == 0:
             break
-        assert child.returncode == -signal.SIGKILL
+        assert child.exitcode == -signal.SIGKILL
     x, y = rows()
     whole = DPMACClassifier(**{**SETTINGS, "epochs": 100}, classes=[0, 1]).fit(x, y)
     assert np.array_equal(np.load(tmp_path / "found.npy"), whole.decision_function(x))

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from dpmac.audit.attackers import PER_COORDINATE, Attacker, coordinates, who_knows, who_learns
+from dpmac.audit.attackers import (
+    LEARNS,
+    PER_COORDINATE,
+    Attacker,
+    best_threshold,
+    coordinates,
+    who_knows,
+    who_learns,
+)
 from dpmac.audit.curves import Claim, epsilon_at, strength
 from dpmac.audit.findings import DELTA, Effort, Finding
 from dpmac.privacy import Entry, Ledger, PrivateRows
@@ -89,6 +97,26 @@ def finding_of(
         said_without=counts.said_without,
         said_with=counts.said_with,
     )
+
+
+def seen_by_who_learns(
+    name: str, draws: Callable[[bool, int], Tensor], claim: Claim, part: Effort, miss: float
+) -> list[Finding]:
+    """The finding of one attacker, where the canary raises the first number that a draw shows, and nothing else is to
+    be learned but where to draw the line. ``draws`` gives (count, numbers) with the canary there or blank."""
+    first = [draws(there, part.learned)[:, 0] for there in (False, True)]
+    attacker = Attacker(LEARNS, lambda seen: seen[:, 0], best_threshold(first, claim, part.judged, miss))
+    without, with_row = (draws(there, part.judged) for there in (False, True))
+    return [finding_of(name, attacker, claim, 1.0, miss, without, with_row)]
+
+
+def called_right(there: bool, places: int) -> PrivateRows:
+    """Outputs and targets of a canary whom a score calls right, at place 0, if ``there``; all others are blank."""
+    right = torch.tensor([[1.0, 0.0]]).expand(places, 2).clone()
+    table = PrivateRows(right, right)
+    for place in range(int(there), places):
+        table = table.without(place)
+    return table
 
 
 class Scene:

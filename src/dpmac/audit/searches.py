@@ -12,15 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dpmac.audit.attackers import LEARNS, Attacker, best_threshold
-from dpmac.audit.cases import finding_of
+from dpmac.audit.cases import called_right, seen_by_who_learns
 from dpmac.audit.curves import Claim
 from dpmac.audit.findings import Effort, Finding
 from dpmac.extensions.searches import Prepaid, best_of, entry_of
 from dpmac.kernels.selection import Selection
 from dpmac.kernels.tries import Tries
 from dpmac.methods import Score
-from dpmac.methods.score import MERIT
+from dpmac.methods.merits import MERIT
 from dpmac.privacy import Ledger, PrivateRows, release
 from dpmac.privacy.sampling import ROW
 from dpmac.randomness import SystemNoise
@@ -42,12 +41,7 @@ class WholeSearch:
     def judge(self, effort: Effort, miss: float) -> list[Finding]:
         """Every draw is a whole search. Only one attacker: the more of the canary, the higher the score, and where to
         draw the line is learned."""
-        part, claim = effort.less(self.share), self.claim()
-        first = [self.draws(there, part.learned) for there in (False, True)]
-        threshold = best_threshold([seen[:, 0] for seen in first], claim, part.judged, miss)
-        attacker = Attacker(LEARNS, lambda seen: seen[:, 0], threshold)
-        without, with_row = (self.draws(there, part.judged) for there in (False, True))
-        return [finding_of(self.name, attacker, claim, 1.0, miss, without, with_row)]
+        return seen_by_who_learns(self.name, self.draws, self.claim(), effort.less(self.share), miss)
 
     def claim(self) -> Claim:
         """What the ledger says of a search."""
@@ -55,10 +49,7 @@ class WholeSearch:
 
     def draws(self, there: bool, count: int) -> Tensor:
         """(count, 1): the best score of each of ``count`` searches. All places but the canary's are blank."""
-        right = torch.tensor([[1.0, 0.0]]).expand(PLACES, 2).clone()
-        table = PrivateRows(right, right)
-        for place in range(int(there), PLACES):
-            table = table.without(place)
+        table = called_right(there, PLACES)
         return torch.tensor([[self._searched(table)] for _ in range(count)], dtype=torch.float64)
 
     def _paid(self) -> Ledger:
@@ -68,7 +59,7 @@ class WholeSearch:
 
     def _searched(self, table: PrivateRows) -> float:
         score, source, book = Score(self.sigma), SystemNoise(), self._paid()
-        query = score.query(_as_it_is)
+        query = score.query(torch.nn.Identity())
 
         def run(_: int) -> Run:
             paid = Prepaid(book, [score.mechanism()])
@@ -85,10 +76,6 @@ class Run:
     """One run of a search: its score is all that it releases."""
 
     score: float
-
-
-def _as_it_is(x: Tensor) -> Tensor:
-    return x
 
 
 def search_cases() -> list[WholeSearch]:

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dpmac.audit.attackers import LEARNS, Attacker, best_threshold
-from dpmac.audit.cases import finding_of
+from dpmac.audit.cases import called_right, seen_by_who_learns
 from dpmac.audit.curves import Claim
 from dpmac.audit.findings import DELTA, Effort, Finding
 from dpmac.methods import Score
-from dpmac.methods.score import MERIT
-from dpmac.privacy import Ledger, PrivateRows, release
+from dpmac.methods.merits import MERIT
+from dpmac.privacy import Ledger, release
 from dpmac.privacy.accounting import by_split, epsilon_of
 from dpmac.randomness import SystemNoise
 
@@ -40,12 +39,7 @@ class TwoSplits:
 
     def judge(self, effort: Effort, miss: float) -> list[Finding]:
         """One attacker: the canary raises the answer of its split, and where to draw the line is learned."""
-        part, claim = effort.less(self.share), self.claim()
-        first = [self.draws(there, part.learned) for there in (False, True)]
-        threshold = best_threshold([seen[:, 0] for seen in first], claim, part.judged, miss)
-        attacker = Attacker(LEARNS, lambda seen: seen[:, 0], threshold)
-        without, with_row = (self.draws(there, part.judged) for there in (False, True))
-        return [finding_of(self.name, attacker, claim, 1.0, miss, without, with_row)]
+        return seen_by_who_learns(self.name, self.draws, self.claim(), effort.less(self.share), miss)
 
     def claim(self) -> Claim:
         """The releases of the split whose figure is the ledger's."""
@@ -64,23 +58,16 @@ def _released(book: Ledger, there: bool) -> list[float]:
     places = splits.of(list(IDS))
     for number, name in enumerate(splits.names):
         ids = [k for k in IDS if places[k] == number][:PLACES]
-        right = torch.tensor([[1.0, 0.0]]).expand(PLACES, 2).clone()
-        table = PrivateRows(right, right)
-        for place in range(int(there and name == "ours"), PLACES):
-            table = table.without(place)
+        table = called_right(there and name == "ours", PLACES)
         answer = release(
             table.everything(),
-            Score(NOISE[name]).query(_as_it_is),
+            Score(NOISE[name]).query(torch.nn.Identity()),
             noise_multiplier=NOISE[name],
             source=SystemNoise(),
             ledger=book.split(name, ids),
         )
         answers.append(float(answer[MERIT]))
     return answers
-
-
-def _as_it_is(x: Tensor) -> Tensor:
-    return x
 
 
 def split_cases() -> list[TwoSplits]:

@@ -64,7 +64,7 @@ def evaluate(
     squared error, mean absolute error and R2. For an autoencoder: the reconstruction error.
 
     For a classifier of pictures FILE is a folder with one folder of files for each class, or a table with paths and
-    labels, as for [bold]train[/bold].
+    labels, as for [bold]train[/bold]. Rows of a table for private scores need not fit into memory.
 
     An exact score reveals something about the rows. If they are public, [bold]--public[/bold] keeps it with the model
     and in its report.
@@ -78,6 +78,8 @@ def evaluate(
       dpmac evaluate runs/divided patients-test.csv --epsilon 0.5 --ledger divided.ledger --split test --by sex
 
       dpmac evaluate runs/pictures test-images --json
+
+      dpmac evaluate runs/pictures test-images --epsilon 1 --ledger test-images.ledger
     """
     from dpmac.cli.scores import keep
     from dpmac.report.thresholds import FIX
@@ -87,8 +89,9 @@ def evaluate(
     if epsilon is not None:
         from dpmac.cli.private_scores import private_scores
 
-        no_others({"--public": public or None, "--images": images, "--target": target, "--resize": resize or None})
-        scored = private_scores(run, file, epsilon, ledger, split, by or [], groups, delta)
+        no_others({"--public": public or None})
+        pictures = {"images": images, "target": target, "resize": resize}
+        scored = private_scores(run, file, epsilon, ledger, split, by or [], groups, delta, pictures)
         if as_json:
             typer.echo(json.dumps(scored.to_dict(), allow_nan=False))
         else:

@@ -220,25 +220,44 @@ def judged(
     estimator: Any, place: Path, images: str | None, target: str | None, *, resize: bool
 ) -> tuple[Array, list[str]]:
     """The probabilities for each picture of a folder with a folder for each class, or of a table; and the labels."""
-    names = [text_of(label) for label in estimator.classes_]
     with named("file"):
-        table = PictureTable.of(place)
-        if table is None:
-            files, labels = labelled_files(place)
-        else:
-            known = target or (estimator.table_columns_ or ("", None))[1]
-            if known is None:
-                raise ArgumentError("--target", None, "name the column of the labels")
-            files = table.files(_column(estimator, table, images, known))
-            labels = [text_of(label) for label in table.cells(known)]
-        _check_known(labels, names, place)
+        files, labels, _ = _to_judge(estimator, place, images, target)
         return _said(estimator, files, resize), labels
 
 
-def _column(estimator: Any, table: PictureTable, images: str | None, target: str | None = None) -> str:
-    """The column of paths: the one that was named, or the one that the model was trained on, or the only one."""
+def labelled(
+    estimator: Any, place: Path, images: str | None, target: str | None, *others: str | None, resize: bool
+) -> tuple[Array, list[Any], PictureTable | None]:
+    """The same pictures, all in memory, and their labels as the model's classes are; and the table, if there is one."""
+    classes = {text_of(label): label for label in estimator.classes_.tolist()}
+    with named("file"):
+        files, labels, table = _to_judge(estimator, place, images, target, *others)
+        with work_shown():
+            pixels = np.stack([_of_its_size(estimator, file, resize) for file in files])
+        return pixels, [classes[label] for label in labels], table
+
+
+def _to_judge(
+    estimator: Any, place: Path, images: str | None, target: str | None, *others: str | None
+) -> tuple[list[Path], list[str], PictureTable | None]:
+    """Files with known labels, in a folder for each class or in a table that may have ``others`` as columns."""
+    table = PictureTable.of(place)
+    if table is None:
+        files, labels = labelled_files(place)
+    else:
+        known = target or (estimator.table_columns_ or ("", None))[1]
+        if known is None:
+            raise ArgumentError("--target", None, "name the column of the labels")
+        files = table.files(_column(estimator, table, images, known, *others))
+        labels = [text_of(label) for label in table.cells(known)]
+    _check_known(labels, [text_of(label) for label in estimator.classes_], place)
+    return files, labels, table
+
+
+def _column(estimator: Any, table: PictureTable, images: str | None, *others: str | None) -> str:
+    """The column of paths: the one that was named, or the one that the model was trained on, or all but the others."""
     known = images or (estimator.table_columns_ or (None, None))[0]
-    return table.columns(known, target)[0]
+    return table.columns(known, *(others or (None,)))[0]
 
 
 def _said(estimator: Any, files: Sequence[Path], resize: bool) -> Array:

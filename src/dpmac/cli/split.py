@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,16 +11,14 @@ import typer
 
 from dpmac.checks import ArgumentError
 from dpmac.cli.ledger import AsJson
+from dpmac.cli.split_files import NUMBER, ending_of, look_over, write_parts
 
 if TYPE_CHECKING:
     from dpmac.privacy import Ledger
 
-NUMBER = "row"  # the column that numbers rows, where no column has ids
-BATCH = 100_000
-
 
 def split(
-    file: Annotated[Path, typer.Argument(help="A table, CSV.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="A table: CSV, Parquet, or a folder of Parquet.", metavar="FILE")],
     ledger: Annotated[Path, typer.Option(help="The ledger of these rows; it keeps how they are divided.")],
     by: Annotated[
         str | None,
@@ -36,6 +32,8 @@ def split(
     as_json: AsJson = False,
 ) -> None:
     """Divide a table into a train and a test file, once and for all, so that both can be paid for separately.
+
+    CSV becomes CSV, Parquet becomes Parquet, of any size.
 
     Nobody is in both. So what is released from one costs nobody in the other anything, and the ledger counts, for each
     split, its own releases and those from all rows: train a model on one, score it on the other, and a row pays for one
@@ -52,11 +50,11 @@ def split(
     """
     from dpmac.cli.places import check_ledger
     from dpmac.privacy import Ledger
-    from dpmac.tables.files import csv_names
+    from dpmac.tables import Files
 
-    if file.suffix.lower() not in (".csv", ".gz", ".txt", ".tsv"):
-        raise ArgumentError("file", str(file), "give a CSV file (of Parquet, divide in Python: dpmac.split)")
-    names = csv_names(file)
+    ending = ending_of(file)
+    table = Files(file)
+    names = list(table)
     column = by or NUMBER
     if by is not None and by not in names:
         raise ArgumentError("--by", by, f"the file has no such column; its columns are {', '.join(names[:20])}")
@@ -66,15 +64,15 @@ def split(
     book = Ledger.at(ledger)
     shares = _shares(share, book)
     folder = out or file.absolute().parent
-    paths = {name: folder / f"{file.name.partition('.')[0]}-{name}.csv" for name in shares}
+    paths = {name: folder / f"{file.name.partition('.')[0]}-{name}{ending}" for name in shares}
     for path in paths.values():
         if path.exists() and not overwrite:
             raise ArgumentError("--out", str(path), "the file is there: give another folder, or --overwrite")
-    _looked_over(file, by)
+    look_over(table, by)
     ledger.absolute().parent.mkdir(parents=True, exist_ok=True)
     known = book.divide(shares, by=column)
     folder.mkdir(parents=True, exist_ok=True)
-    counts = _write(file, known, by, paths)
+    counts = write_parts(table, known, by, paths)
     if as_json:
         found = {name: {"file": str(path), "rows": counts[name]} for name, path in paths.items()}
         typer.echo(json.dumps({"ledger": str(ledger), "by": column, "splits": found}))
@@ -117,9 +115,10 @@ def seen_by(book: Ledger, name: str | None, before: int) -> int:
 
 def _ids(table: Any, by: str) -> list[Any]:
     from dpmac.tables import Files
+    from dpmac.tables.coding import cells_of
 
     if isinstance(table, Files):
-        return [one for batch in table.batches([by]) for one in batch[by]]
+        return [one for batch in table.batches([by]) for one in cells_of(batch[by])]
     return list(table[by])
 
 
@@ -138,44 +137,3 @@ def _shares(given: list[str] | None, book: Ledger) -> dict[str, float]:
     if "train" in shares or rest < 1e-9:
         return shares
     return {"train": round(rest, 12), **shares}
-
-
-def _looked_over(file: Path, by: str | None) -> None:
-    """Read all of it once: a line that cannot be read, or a row without an id, is an error before anything is kept."""
-    from dpmac.cells import is_missing
-    from dpmac.tables.files import csv_batches
-
-    rows = 0
-    for batch in csv_batches(file, BATCH):
-        cells = next(iter(batch.values())) if by is None else batch[by]
-        for place, one in enumerate(cells if by is not None else (), start=rows):
-            if is_missing(one):
-                raise ArgumentError(
-                    f"column {by!r}, row {place}", one, "the row has no id: fill it in, or drop the row"
-                )
-        rows += len(cells)
-    if not rows:
-        raise ArgumentError("file", str(file), "it has no rows")
-
-
-def _write(file: Path, known: Any, by: str | None, paths: Mapping[str, Path]) -> dict[str, int]:
-    from dpmac.files import whole_file
-    from dpmac.tables.files import csv_batches
-
-    counts, done = dict.fromkeys(paths, 0), 0
-    with ExitStack() as held:
-        writers = [csv.writer(held.enter_context(whole_file(path)), lineterminator="\n") for path in paths.values()]
-        for batch in csv_batches(file, BATCH):
-            columns = dict(batch)
-            if by is None:
-                columns = {NUMBER: list(map(str, range(done, done + len(next(iter(batch.values())))))), **batch}
-            if not done:
-                for writer in writers:
-                    writer.writerow(columns)
-            found = known.of(columns[by or NUMBER])
-            done += len(found)
-            for row, place in zip(zip(*columns.values(), strict=True), found.tolist(), strict=True):
-                writers[place].writerow(row)
-            for place, name in enumerate(paths):
-                counts[name] += int((found == place).sum())
-    return counts

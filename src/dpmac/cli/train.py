@@ -14,6 +14,23 @@ from dpmac.checks import ArgumentError
 from dpmac.cli.additive_options import Additive, Monotone, Pair, additive_wanted
 from dpmac.cli.agreement import STRICT, strictly
 from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, with_cells
+from dpmac.cli.fit_options import (
+    AsJson,
+    DataSet,
+    Delta,
+    Groups,
+    MaxRows,
+    Name,
+    NewLedger,
+    OutFolder,
+    Purpose,
+    RangesFrom,
+    SchemaFile,
+    Target,
+    Threads,
+    TotalEpsilon,
+    check_names,
+)
 
 if TYPE_CHECKING:
     from dpmac.cli.jobs import Job
@@ -25,38 +42,24 @@ def train(
         Path, typer.Argument(help="The rows: CSV, Parquet, or a folder of Parquet; or pictures.", metavar="FILE")
     ],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this model; 0.5 to 8 is usual.")],
-    out: Annotated[Path, typer.Option(help="The run folder to make; it must not exist.", metavar="RUN")],
-    schema: Annotated[
-        Path | None, typer.Option(help="What is publicly known of a table's columns: see dpmac schema init.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="The column to predict, instead of the schema's target.", metavar="COLUMN")
-    ] = None,
+    out: OutFolder,
+    schema: SchemaFile = None,
+    target: Target = None,
     autoencoder: Annotated[bool, typer.Option("--autoencoder", help="No target: learn codes of whole rows.")] = False,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="The column that says whose a row is: protects persons, not rows.", metavar="COLUMN"),
-    ] = None,
-    max_rows: Annotated[int, typer.Option(help="With --groups, rows that a person brings to a step at most.")] = 4,
-    delta: Annotated[
-        float | None, typer.Option(help="Chance that the guarantee does not cover. Left out: safely below 1/n.")
-    ] = None,
+    groups: Groups = None,
+    max_rows: MaxRows = 4,
+    delta: Delta = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger of this data set, shared by all that is released from it.")
     ] = None,
-    total_epsilon: Annotated[
-        float | None,
-        typer.Option(help="What the ledger may hold in all, where it has no total of its own."),
-    ] = None,
-    new_ledger: Annotated[
-        bool, typer.Option("--new-ledger", help="Begin a ledger though one of nearly the same name is there.")
-    ] = False,
+    total_epsilon: TotalEpsilon = None,
+    new_ledger: NewLedger = False,
     split: Annotated[
         str | None, typer.Option(help="The split of the ledger's data set that FILE is (dpmac split).", metavar="NAME")
     ] = None,
-    data_set: Annotated[str, typer.Option(help="What you call the rows, for the ledger.", metavar="NAME")] = "",
-    purpose: Annotated[str, typer.Option(help="What the model is for, for the ledger.", metavar="TEXT")] = "",
-    name: Annotated[str, typer.Option(help="The model's name in the ledger. Left out: the folder's.")] = "",
+    data_set: DataSet = "",
+    purpose: Purpose = "",
+    name: Name = "",
     public_test: Annotated[
         Path | None, typer.Option(help="Rows that are public, to score the model on; kept beside it.", metavar="FILE")
     ] = None,
@@ -68,10 +71,7 @@ def train(
             metavar="ANSWER",
         ),
     ] = None,
-    ranges_from: Annotated[
-        str | None,
-        typer.Option(help="Where the schema's ranges and values come from, such as a code book.", metavar="TEXT"),
-    ] = None,
+    ranges_from: RangesFrom = None,
     epochs: Annotated[float | None, typer.Option(help="Expected passes over the rows. Left out: the default.")] = None,
     batch_size: Annotated[float | None, typer.Option(help="Expected size of a batch. Left out: the default.")] = None,
     hidden: Annotated[
@@ -94,7 +94,7 @@ def train(
         int | None,
         typer.Option(help="Make the run repeatable. It is then not private against anyone who knows the seed."),
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads. Default: as many as help.")] = None,
+    threads: Threads = None,
     memory: Annotated[
         int | None, typer.Option(help="MiB that the rows of a large table may take. Default: 1024.", metavar="MIB")
     ] = None,
@@ -108,7 +108,7 @@ def train(
     thousands: Thousands = None,
     censored: Censored = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a private model on a table or on pictures, and write it into a new folder.
 
@@ -273,13 +273,11 @@ def _begin(
 
 def check_kept(job: Job) -> None:
     """Raise unless all that a finished run keeps of what was asked can be written: tried, and thrown away."""
-    from dpmac.cli.places import LONGEST, check_text
     from dpmac.disclosure import Declared
     from dpmac.privacy import Ledger
     from dpmac.saving.arguments import arguments_of
 
-    for option, text in (("--name", job.name), ("--purpose", job.purpose), ("--data-set", job.data_set)):
-        check_text(option, text, LONGEST)
+    check_names(job.name, job.purpose, job.data_set)
     Declared(job.searched, job.ranges_from)
     json.dumps([arguments_of(job.estimator(Ledger(), None)), job.schema], allow_nan=False)
 

@@ -13,6 +13,23 @@ import typer
 from dpmac.checks import ArgumentError
 from dpmac.cli.cell_options import Censored, Decimal, Na, Thousands, with_cells
 from dpmac.cli.ending import NOTHING_SPENT, Failed, told
+from dpmac.cli.fit_options import (
+    AsJson,
+    DataSet,
+    Delta,
+    Groups,
+    MaxRows,
+    Name,
+    NewLedger,
+    OutFolder,
+    Purpose,
+    RangesFrom,
+    SchemaFile,
+    Target,
+    Threads,
+    TotalEpsilon,
+    check_names,
+)
 
 if TYPE_CHECKING:
     from dpmac.estimators import DPMACSearch
@@ -32,14 +49,10 @@ USUAL: list[dict[str, Any]] = [
 def tune(
     file: Annotated[Path, typer.Argument(help="The rows: CSV or Parquet.", metavar="FILE")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of the search and its model together.")],
-    out: Annotated[Path, typer.Option(help="The run folder to make; it must not exist.", metavar="RUN")],
+    out: OutFolder,
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set: the search is one entry in it.")],
-    schema: Annotated[
-        Path | None, typer.Option(help="What is publicly known of the table's columns: see dpmac schema init.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="The column to predict, instead of the schema's target.", metavar="COLUMN")
-    ] = None,
+    schema: SchemaFile = None,
+    target: Target = None,
     candidates: Annotated[
         Path | None,
         typer.Option(
@@ -56,37 +69,26 @@ def tune(
     public_test: Annotated[
         Path | None, typer.Option(help="Rows that are public: scores on them cost nothing.", metavar="FILE")
     ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="The column that says whose a row is: protects persons, not rows.", metavar="COLUMN"),
-    ] = None,
-    max_rows: Annotated[int, typer.Option(help="With --groups, rows that a person brings to a step at most.")] = 4,
-    delta: Annotated[
-        float | None, typer.Option(help="Chance that the guarantee does not cover. Left out: safely below 1/n.")
-    ] = None,
-    total_epsilon: Annotated[
-        float | None, typer.Option(help="What the ledger may hold in all, where it has no total of its own.")
-    ] = None,
-    new_ledger: Annotated[
-        bool, typer.Option("--new-ledger", help="Begin a ledger though one of nearly the same name is there.")
-    ] = False,
-    data_set: Annotated[str, typer.Option(help="What you call the rows, for the ledger.", metavar="NAME")] = "",
-    purpose: Annotated[str, typer.Option(help="What the model is for, for the ledger.", metavar="TEXT")] = "",
-    name: Annotated[str, typer.Option(help="The model's name in the ledger. Left out: the folder's.")] = "",
-    ranges_from: Annotated[
-        str | None, typer.Option(help="Where the schema's ranges and values come from.", metavar="TEXT")
-    ] = None,
+    groups: Groups = None,
+    max_rows: MaxRows = 4,
+    delta: Delta = None,
+    total_epsilon: TotalEpsilon = None,
+    new_ledger: NewLedger = False,
+    data_set: DataSet = "",
+    purpose: Purpose = "",
+    name: Name = "",
+    ranges_from: RangesFrom = None,
     seed: Annotated[
         int | None,
         typer.Option(help="Make the search repeatable. It is then not private against anyone who knows the seed."),
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads. Left out: as many as help.")] = None,
+    threads: Threads = None,
     na: Na = None,
     decimal: Decimal = None,
     thousands: Thousands = None,
     censored: Censored = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Choose settings on private rows, and keep the best model: at one price, which is paid before the first fit.
 
@@ -110,7 +112,7 @@ def tune(
     """  # noqa: E501
     from dpmac.cli.accounts import held
     from dpmac.cli.aims import aimed, unseen
-    from dpmac.cli.places import LONGEST, check_places, check_text
+    from dpmac.cli.places import check_places
     from dpmac.cli.wanted import read_schema
     from dpmac.disclosure import Declared
     from dpmac.estimators import DPMACSearch, Machine
@@ -121,8 +123,7 @@ def tune(
     chosen = with_cells(unseen(aimed(read_schema(file, schema), target, False), groups), **of_cells)
     inputs = {"file": file, "--schema": schema, "--public-test": public_test, "--candidates": candidates}
     check_places(out, ledger, inputs, None, new_ledger=new_ledger)
-    for option, text in (("--name", name), ("--purpose", purpose), ("--data-set", data_set)):
-        check_text(option, text, LONGEST)
+    check_names(name, purpose, data_set)
     said = Declared("ledger", ranges_from)
     settings = USUAL if candidates is None else read_candidates(candidates)
     checkpoint = out.absolute().with_name(f"{out.name}.search")

@@ -12,6 +12,7 @@ import torch
 from sklearn.utils import _safe_indexing
 from torch import Tensor
 
+from dpmac.cells import flat
 from dpmac.checks import ArgumentError
 from dpmac.estimators.base import TrainedEstimator
 from dpmac.estimators.given import Given
@@ -22,12 +23,15 @@ from dpmac.estimators.module_base import ModuleEstimator
 from dpmac.estimators.ranged import unit_targets
 from dpmac.estimators.rows import Array
 from dpmac.estimators.target_cells import target_of
-from dpmac.methods.score import Outputs
-from dpmac.privacy import PrivateRows
+from dpmac.extensions.persons import same_id
+from dpmac.extensions.splits import IDS
+from dpmac.methods.one_release import Outputs
+from dpmac.privacy import Persons, PrivateRows
 from dpmac.randomness import NoiseSource, shuffled
 from dpmac.tables.frames import cells
 from dpmac.tables.stored import MEMORY
 
+_IDS = "give the id of a person for each row"
 FEWEST = 20  # places to score on: of fewer, a score says nothing
 
 
@@ -49,7 +53,7 @@ class Rows:
         """How many rows there are or, with ids, persons."""
         if self.groups is None:
             return len(self)
-        return len(np.unique(np.asarray(self.groups).astype(str)))
+        return len(Persons.of(self.groups))
 
     def at(self, places: Array) -> Rows:
         """Some of them, in order."""
@@ -70,27 +74,28 @@ class Rows:
 def split(rows: Rows, part: float, source: NoiseSource) -> tuple[Rows, Rows]:
     """Two lots of whole places, drawn without looking at any: the second one is a ``part`` of them.
 
-    A place is a row or, with ids, a person. Its place in the order of ids decides, and not what its rows hold.
+    A place is a row or, with ids, a person as the training tells them apart: who was split between the two lots would
+    have to pay for both. The number of a place decides, and not what its rows hold.
     """
-    count, who = len(rows), None
-    if rows.groups is not None:
-        ids, who = np.unique(np.asarray(rows.groups).astype(str), return_inverse=True)
-        count = len(ids)
+    count = rows.places
     away = max(1, math.floor(part * count))
     held = np.zeros(count, dtype=bool)
     held[shuffled(count, source)[:away].numpy()] = True
-    if who is not None:
-        held = held[who]
+    if rows.groups is not None:
+        held = held[Persons.of(rows.groups).of_rows().numpy()]
     return rows.at(np.flatnonzero(~held)), rows.at(np.flatnonzero(held))
 
 
 def check_apart(rows: Rows, others: Rows) -> None:
-    """Raise if somebody has rows in both lots: the cost of one of the two would not cover them."""
+    """Raise if somebody has rows in both lots: the cost of one of the two would not cover them.
+
+    One lot may have been read as text and the other as numbers, so 7, 7.0 and "7" are one person here.
+    """
     if (rows.groups is None) != (others.groups is None):
         raise ArgumentError("held_out", "rows", "give ids for both lots of rows, as (X, y, groups), or for neither")
     if rows.groups is not None:
-        both = np.intersect1d(np.asarray(rows.groups).astype(str), np.asarray(others.groups).astype(str))
-        if len(both):
+        here, there = ({same_id(one) for one in flat(lot.groups, "groups", IDS)} for lot in (rows, others))
+        if both := here & there:
             fix = "a person is either trained on or scored on: put all rows of each on one side"
             raise ArgumentError("held_out", f"{len(both)} persons who are in X, too", fix)
 
@@ -126,6 +131,13 @@ def table_for(model: TrainedEstimator, rows: Rows) -> tuple[PrivateRows, Outputs
     given = Given(raw, model._persons(rows.X, rows.groups, len(raw), None))
     table, outputs = model._for_releases(given.table(targets), ())
     return table.behind(outputs, memory=MEMORY), _as_it_is
+
+
+def outputs_of(model: TrainedEstimator) -> Outputs:
+    """A fitted model's outputs for a block of raw rows, as they are in a release: calibrated."""
+    if isinstance(model, ModuleEstimator):
+        return _of_module(model)
+    return model.run_.outputs
 
 
 def _as_it_is(outputs: Tensor) -> Tensor:

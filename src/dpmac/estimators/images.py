@@ -99,9 +99,20 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         checked before any privacy is spent.
         """
         self._check_arguments()
+        columns, X, y, groups = self._with_labels(X, y, groups, target, images, self.channels)
+        pictures, self.image_shape_ = array_of(X)
+        super().fit(self._rows(pictures), y, public_validation, groups)
+        self.table_columns_ = columns
+        self._fold()
+        return self
+
+    def _with_labels(
+        self, X: Any, y: Any, groups: Any, target: str | None, images: str | None, channels: int | None
+    ) -> tuple[Columns | None, Any, Any, Any]:
+        """The columns' names, if there are any; pictures, their labels, and whose they are."""
         table, columns = PictureTable.of(X), None
         if table is not None:
-            columns, X, y, groups = self._of_table(table, y, groups, target, images)
+            columns, X, y, groups = self._of_table(table, y, groups, target, images, channels)
         elif target is not None or images is not None:
             raise ArgumentError(
                 "target, images", (target, images), "these name columns, and X is no table: leave them out"
@@ -109,17 +120,29 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
         elif is_path(X):
             if y is not None:
                 raise ArgumentError("y", type(y).__name__, "the folders' names are the labels: leave y out")
-            X, y = read_folder(X, self.size, self.channels)
+            X, y = read_folder(X, self.size, channels)
         if y is None:
             raise ArgumentError("y", None, "give a label for each picture (of a table: target='column')")
-        pictures, self.image_shape_ = array_of(X)
-        super().fit(self._rows(pictures), y, public_validation, groups)
-        self.table_columns_ = columns
-        self._fold()
-        return self
+        return columns, X, y, groups
+
+    def _to_score(self, X: Any, y: Any, groups: Any) -> tuple[Array, Any, Any]:
+        """Flat rows of labelled pictures, given as ``fit`` takes them, for a fitted model."""
+        images, target = None, None
+        if PictureTable.of(X) is not None:
+            images, target = self.table_columns_ or (None, None)
+            if y is not None:
+                target = None
+        _, X, y, groups = self._with_labels(X, y, groups, target, images, self.image_shape_[2])
+        return self._rows(self._alike(X)), y, groups
 
     def _of_table(
-        self, table: PictureTable, y: Any, groups: Any, target: str | None, images: str | None
+        self,
+        table: PictureTable,
+        y: Any,
+        groups: Any,
+        target: str | None,
+        images: str | None,
+        channels: int | None,
     ) -> tuple[Columns, Array, Any, Any]:
         """The columns' names, and pictures, labels and whose they are, from a table."""
         by_name = isinstance(groups, str)
@@ -132,7 +155,7 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
             groups = table.cells(groups)
         elif groups is None and math.isfinite(self.epsilon) and self._world.leads:
             warn_of_ids(table.table)
-        return columns, read_pictures(table.files(columns[0]), self.size, self.channels), y, groups
+        return columns, read_pictures(table.files(columns[0]), self.size, channels), y, groups
 
     def _fold(self) -> None:
         """Keep the model without the whitening, which holds a hundred times as many numbers, where that can be."""
@@ -168,11 +191,15 @@ class DPMACImageClassifier(OfPictures, DPMACClassifier):
             X = read_pictures(table.files(column), self.size, self.image_shape_[2])
         elif is_path(X):
             X = read_flat(X, self.size, self.image_shape_[2])
+        return torch.from_numpy(np.require(self._rows(self._alike(X)), requirements=["C", "W"]))
+
+    def _alike(self, X: Any) -> Array:
+        """Pictures of the size that the model takes."""
         pictures, shape = array_of(X)
         if shape != self.image_shape_:
             fix = f"the model was fitted on {_sized(self.image_shape_)}: give such"
             raise ArgumentError("X", _sized(shape), fix)
-        return torch.from_numpy(np.require(self._rows(pictures), requirements=["C", "W"]))
+        return pictures
 
     # --- what a picture passes ----------------------------------------------------------------------------------------
 

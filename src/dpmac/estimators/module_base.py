@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,15 +119,28 @@ class ModuleEstimator(ModuleArguments, TrainedEstimator):
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def _read_rows(self, X: Any, y: Any) -> Inputs:
-        """What ``fit`` was given, looked over."""
+    def _read_rows(self, X: Any, y: Any, fitted: tuple[Kind, ...] | None = None) -> Inputs:
+        """What ``fit`` was given, looked over; or rows of the kinds that a model was ``fitted`` on."""
         self._check_budget()
         self._check_module()
-        found = read_inputs(self, X, y)
+        found = read_inputs(self, X, y, fitted)
+        if fitted is not None:
+            found = self._as_fitted(found, fitted)
         if found.y is None and not found.has_targets:
             fix = "a fit requires y to be passed, but the target y is None: give one target for each row"
             raise ArgumentError("y", None, fix)
         return found
+
+    def _as_fitted(self, read: Inputs, fitted: tuple[Kind, ...]) -> Inputs:
+        """Inputs as the fit had them; a row of a dataset that is of another kind counts as blank."""
+        _check_count(read, fitted)
+        if read.source is not None:
+            for column, kind in zip(read.block(0, 1), fitted, strict=True):
+                like_kind(column, kind)  # raises where the first is of another kind
+            return replace(read, from_source=fitted)
+        columns = tuple(like_kind(column, kind) for column, kind in zip(read.columns, fitted, strict=True))
+        self._check_tokens(columns, self._limits(self.module_))
+        return replace(read, columns=columns)
 
     def _given(self, read: Inputs, targets: Tensor, encode: Encode | None, X: Any, groups: Any) -> Given:
         """The rows of a fit with their ``targets``, (n, units); or (0, units), where a dataset has them."""
@@ -172,9 +186,7 @@ class ModuleEstimator(ModuleArguments, TrainedEstimator):
         """The module's outputs in double precision, micro-batch by micro-batch."""
         check_is_fitted(self, "module_")
         read = read_inputs(self, X, fitted=self.inputs_)
-        if len(read.kinds) != len(self.inputs_):
-            fix = f"the model was fitted on {len(self.inputs_)}"
-            raise ArgumentError("X", f"{len(read.kinds)} inputs", fix)
+        _check_count(read, self.inputs_)
         outputs = RowOutputs(self.module_, self._units(), self._input_names, total=False)
         size, limits = self._machine.micro_batch_size or _BLOCK, self._limits(self.module_)
         found: list[Tensor] = []
@@ -192,6 +204,11 @@ class ModuleEstimator(ModuleArguments, TrainedEstimator):
     def _raw(self, X: Any) -> Any:
         """The columns of rows in memory."""
         return read_inputs(self, X, fitted=self.inputs_).columns
+
+
+def _check_count(read: Inputs, fitted: tuple[Kind, ...]) -> None:
+    if len(read.kinds) != len(fitted):
+        raise ArgumentError("X", f"{len(read.kinds)} inputs", f"the model was fitted on {len(fitted)}")
 
 
 def encoded_or_nan(places: Array, units: int) -> Tensor:

@@ -13,9 +13,11 @@ from dpmac.checks import ArgumentError
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.base import Array
 from dpmac.estimators.budget import alone_with_ledger
+from dpmac.estimators.given import Given
 from dpmac.estimators.labelled import Labelled, affine
 from dpmac.estimators.labels import CLASSES_NOTE, encoded, looked_over
 from dpmac.estimators.module_base import ModuleEstimator, encoded_or_nan
+from dpmac.estimators.module_columns import Kind
 from dpmac.modules.outputs import OutputLoss
 
 
@@ -62,21 +64,7 @@ class DPMACModuleClassifier(Labelled, ModuleEstimator):
         not read beforehand, so ``classes`` must be given, and a row with another label counts as blank. ``groups`` says
         whose each row is, as of :class:`DPMACClassifier`. Everything is checked before any privacy is spent.
         """
-        read = self._read_rows(X, y)
-        indicator: np.dtype[Any] | None = None
-        encode = None
-        if read.y is None:
-            classes = self._listed_classes()
-            encode = _Places(classes)
-            targets = torch.zeros(0, len(classes))
-        else:
-            labels = looked_over(read.y)
-            if labels.ndim == 2:
-                indicator = labels.dtype
-                classes, targets = self._several(labels)
-            else:
-                classes, targets = self._single(labels)
-        given = self._given(read, targets, encode, X, groups)
+        given, targets, classes, indicator = self._look_over(X, y, groups)
         loss, weights = self._weighed(classes, indicator is not None)
         notes: tuple[str, ...] = ()
         if indicator is None and self.classes is None:
@@ -100,6 +88,27 @@ class DPMACModuleClassifier(Labelled, ModuleEstimator):
                     micro_batch=self._machine.micro_batch_size,
                 )
         return self
+
+    def _look_over(
+        self, X: Any, y: Any = None, groups: Any = None, fitted: tuple[Kind, ...] | None = None
+    ) -> tuple[Given, Tensor, Array, np.dtype[Any] | None]:
+        """All that ``fit`` asks of the rows, spending nothing: rows, targets, the classes, and the type of y if it has
+        several labels a row. Rows for a model that was ``fitted`` are of those kinds."""
+        read = self._read_rows(X, y, fitted)
+        indicator: np.dtype[Any] | None = None
+        encode = None
+        if read.y is None:
+            classes = self._listed_classes()
+            encode = _Places(classes)
+            targets = torch.zeros(0, len(classes))
+        else:
+            labels = looked_over(read.y)
+            if labels.ndim == 2:
+                indicator = labels.dtype
+                classes, targets = self._several(labels)
+            else:
+                classes, targets = self._single(labels)
+        return self._given(read, targets, encode, X, groups), targets, classes, indicator
 
     def _units(self) -> int:
         return len(self.classes_)

@@ -119,13 +119,13 @@ def _all_of(known: list[str], there: list[str]) -> list[str]:
 def _from_table(estimator: Any, X: Any, y: Any, known: list[str] | None) -> Inputs:
     """Of a dataset with columns by name the inputs are those that ``forward`` takes."""
     columns = [str(name) for name in X.column_names]
-    if known is not None:
-        source = Table(X, tuple(_all_of(known, columns)))
-        return Inputs((), source.names, None, source, kinds_of(source, source.names))
     if isinstance(y, str):
         if y not in columns:
             raise ArgumentError("y", y, f"X has no such column, but {', '.join(columns)}")
         columns, y = [name for name in columns if name != y], np.asarray(X[y])
+    if known is not None:
+        source = Table(X, tuple(_all_of(known, columns)))
+        return Inputs((), source.names, y, source, kinds_of(source, source.names))
     taken = arguments_of(estimator.module)
     names = tuple(name for name in columns if taken is None or name in taken)
     if not names:

@@ -12,7 +12,9 @@ from torch import Tensor
 
 from dpmac.estimators.arguments import estimator
 from dpmac.estimators.budget import alone_with_ledger
+from dpmac.estimators.given import Given
 from dpmac.estimators.module_base import ModuleEstimator
+from dpmac.estimators.module_columns import Kind
 from dpmac.estimators.ranged import Ranged, unit_targets
 from dpmac.modules.outputs import OutputLoss
 from dpmac.nets import LOSSES
@@ -52,16 +54,7 @@ class DPMACModuleRegressor(Ranged, ModuleEstimator):
         A torch dataset without ``y`` has items (input, target); a target that is no finite number makes its row blank.
         ``groups`` says whose each row is. Everything is checked before any privacy is spent.
         """
-        read = self._read_rows(X, y)
-        low, high = self._range()
-        encode = None
-        if read.y is None:
-            encode = _Units(low, high)
-            targets = torch.zeros(0, 1)
-        else:
-            numbers = self._numbers(column_or_1d(_plain(read.y), warn=True))
-            targets = torch.from_numpy(unit_targets(numbers, low, high))
-        given = self._given(read, targets, encode, X, groups)
+        given, targets, (low, high) = self._look_over(X, y, groups)
         residuals = self._residual_scale(given.n, self.epsilon)
         table, _, source = self._train(given, targets, OutputLoss(LOSSES["squared"], 1))
         self.target_range_ = (low, high)
@@ -81,6 +74,22 @@ class DPMACModuleRegressor(Ranged, ModuleEstimator):
             if kept is not None:
                 self.residual_std_ = kept[0] * (high - low) / 2
         return self
+
+    def _look_over(
+        self, X: Any, y: Any = None, groups: Any = None, fitted: tuple[Kind, ...] | None = None
+    ) -> tuple[Given, Tensor, tuple[float, float]]:
+        """All that ``fit`` asks of the rows, spending nothing: rows, targets, and the targets' range. Rows for a model
+        that was ``fitted`` are of those kinds."""
+        read = self._read_rows(X, y, fitted)
+        low, high = self._range()
+        encode = None
+        if read.y is None:
+            encode = _Units(low, high)
+            targets = torch.zeros(0, 1)
+        else:
+            numbers = self._numbers(column_or_1d(_plain(read.y), warn=True))
+            targets = torch.from_numpy(unit_targets(numbers, low, high))
+        return self._given(read, targets, encode, X, groups), targets, (low, high)
 
     def _units(self) -> int:
         return 1

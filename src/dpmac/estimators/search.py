@@ -28,7 +28,7 @@ from dpmac.estimators.totals import Total
 from dpmac.extensions.accounts import over_total
 from dpmac.extensions.searches import entry_of
 from dpmac.kernels.tries import Tries
-from dpmac.methods.score import MERITS
+from dpmac.methods.merits import MERITS
 from dpmac.privacy import Ledger
 from dpmac.privacy.accounting import epsilon_of
 from dpmac.randomness import NoiseSource, noise_source

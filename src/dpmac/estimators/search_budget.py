@@ -10,7 +10,7 @@ from dpmac.checks import ArgumentError
 from dpmac.extensions.searches import SEARCH
 from dpmac.kernels.selection import Selection
 from dpmac.kernels.tries import Tries
-from dpmac.methods.score import Score
+from dpmac.methods.merits import Score
 from dpmac.planning.search import Range, UnreachableError, least
 from dpmac.privacy import Ledger, Mechanism
 from dpmac.privacy.accounting import epsilon_of
@@ -69,6 +69,8 @@ def priced(
     except UnreachableError:
         fix = "so little cannot be shared among so many tries: raise epsilon, or lower tries"
         raise ArgumentError("epsilon", epsilon, fix) from None
+    for candidate in candidates:
+        candidate.set_params(epsilon=seen[s].epsilon)  # the last one that was tried may be another
     return seen[s]
 
 

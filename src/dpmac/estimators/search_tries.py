@@ -27,7 +27,7 @@ from dpmac.estimators.search_budget import Priced
 from dpmac.estimators.warning import counted_as_one
 from dpmac.extensions.provenance import Origin, mark, origin_of
 from dpmac.extensions.searches import Prepaid, Rehearsal, Rehearsed, best_of
-from dpmac.methods.score import merit_of
+from dpmac.methods.merits import merit_of
 from dpmac.privacy import Ledger, Persons
 from dpmac.privacy.sampling import ROW
 from dpmac.randomness import NoiseSource, noise_source
@@ -81,9 +81,9 @@ def unit_of(rows: Rows, max_rows: int) -> str:
 
 def rehearse(job: Job, before: Ledger, machine: Machine) -> None:
     """Take every candidate to its first release, which it does not make: an error comes before anything is spent."""
-    for candidate in job.candidates:
+    for candidate, paid in zip(job.candidates, job.price.trainings, strict=True):
         candidate.set_params(machine=machine)
-        trial = clone(candidate).set_params(ledger=Rehearsal(before))
+        trial = clone(candidate).set_params(ledger=Rehearsal(before, paid))
         try:
             trial.fit(job.training.X, job.training.y, groups=job.training.groups)
         except Rehearsed:

@@ -46,13 +46,14 @@ def evaluate(
     book = book_for(model, ledger)
     delta = delta_for(model, book, delta, asked.n)
     _check_origin(model, book)
+    micro_batch = getattr(model._machine, "micro_batch_size", None)
     scores = Scores.for_budget(epsilon, delta, asked.kind.tallies())
     source = noise_source(random_state)
     with book.exclusive():
         book.check_unit(asked.unit, asked.n)
         book.check_plan([scores.mechanism()])
         with book.noting(purpose=PURPOSE):
-            found = scores.fit(asked.rows, model.run_.outputs, source.spawn("scores"), book)
+            found = scores.fit(asked.rows, asked.outputs, source.spawn("scores"), book, micro_batch)
     return Evaluation(
         asked.kind.score(found),
         rows=asked.n,

@@ -1,8 +1,10 @@
-"""A regressor's private scores: squared errors by shells, as of :mod:`dpmac.methods.residuals`, and bounded sums.
+"""A regressor's private scores: squared errors by shells and as a whole, and bounded sums.
 
-A sum of squared errors needs noise as large as the largest error that a row could have. By shells, a shell's noise
-counts for as little as the shell is small. The sums are of the error's sign and size, of the target and its square (for
-R2), and of how many targets lie within 1.645 standard deviations of the prediction, if the model knows its own error.
+A sum of squared errors needs noise as large as the largest error that a row could have. By shells
+(:mod:`dpmac.methods.residuals`) a shell's noise counts for as little as the shell is small. The sum of all squares,
+less 1/2 each, has half the noise of the outermost shell, and bounds what may be there
+(:mod:`dpmac.evaluation.squares`). Other sums are of the error's sign and size, of the target and its square (for R2),
+and of how many targets lie within 1.645 standard deviations of the prediction, if the model knows its own error.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from torch import Tensor
 
 from dpmac.evaluation.intervals import Figure, Z, of_mean
 from dpmac.evaluation.result import Score
-from dpmac.methods.residuals import EDGES, SHELLS, mean_square
+from dpmac.evaluation.squares import Squares, mean_of_squares
+from dpmac.methods.residuals import SHELLS, shells
 from dpmac.methods.scores import Tallied, Tally, counts, means, numbers
 
-SQUARES, SUMS = "squared errors", "sums"
-SHARES = {SQUARES: 0.6, SUMS: 0.4}
+SQUARES, WHOLE, SUMS = "squared errors", "sum of squared errors", "sums"
+SHARES = {SQUARES: 0.36, WHOLE: 0.3, SUMS: 0.34}
 GROUPS = 0.15
 WITHIN = 1.645  # standard deviations: 90 % of a normal distribution
 
@@ -41,7 +44,11 @@ class Numbers:
         of: list[Any] = [_mean_error, _size, _target, _target_square]
         if self.deviation is not None:
             of.append(partial(_covered, WITHIN * self.deviation))
-        found = [Tally(SQUARES, SHELLS, SHARES[SQUARES], _shells), numbers(SUMS, SHARES[SUMS], of)]
+        found = [
+            Tally(SQUARES, SHELLS, SHARES[SQUARES], _shells),
+            numbers(WHOLE, SHARES[WHOLE], [_square]),
+            numbers(SUMS, SHARES[SUMS], of),
+        ]
         for place, (name, values) in enumerate(self.groups.items(), start=1):
             found.append(counts(f"group {name}", GROUPS / 2, len(values), partial(_code, place)))
             found.append(Tally(f"errors of {name}", len(values), GROUPS, partial(_sizes, place, len(values))))
@@ -51,17 +58,17 @@ class Numbers:
         n, half = found.n, (self.high - self.low) / 2
         every, noise = means(found, SUMS)
         error, size, target, square = (float(one) for one in every[:4])
-        mse = 4.0 * mean_square((found.sums[SQUARES] / n).tolist(), found.noise[SQUARES] / n)
-        off = self._error_of_square(found, mse)
-        spread = max(4.0 * (square - target**2), 1e-12)  # the targets' variance
-        spread_off = 4.0 * math.hypot(noise, 2 * target * noise, math.sqrt(max(square * (1 - square), 0.0) / n))
+        whole, whole_noise = means(found, WHOLE)
+        squares = mean_of_squares(found.sums[SQUARES] / n, found.noise[SQUARES] / n, float(whole[0]), whole_noise, n)
+        mse = 4.0 * squares.value
+        chance = math.sqrt(max(squares.value - size**2, squares.value / 9) / n)  # of the mean of |error| / 2
         figures = {
-            "rmse": _scaled(_root(mse, off), half),
-            "mean_absolute_error": _scaled(of_mean(2 * size, 2 * math.hypot(noise, _of_size(mse, n)), high=2.0), half),
+            "rmse": _scaled(Figure(*(2 * math.sqrt(one) for one in (squares.value, squares.low, squares.high))), half),
+            "mean_absolute_error": _scaled(of_mean(2 * size, 2 * math.hypot(noise, chance), high=2.0), half),
             "mean_error": _scaled(
                 of_mean(4 * (error - 0.5), math.hypot(4 * noise, math.sqrt(mse / n)), -2.0, 2.0), half
             ),
-            "r2": of_mean(1 - mse / spread, math.hypot(off / spread, mse * spread_off / spread**2), -9.0, 1.0),
+            "r2": _explained(squares, 2 * target - 1, square, noise, n),
         }
         if self.deviation is not None:
             rate = min(max(float(every[4]), 0.0), 1.0)
@@ -69,16 +76,6 @@ class Numbers:
                 rate, math.hypot(noise, math.sqrt(max(rate * (1 - rate), 0.25 / n) / n))
             )
         return Score(figures, groups=self._subgroups(found, half))
-
-    def _error_of_square(self, found: Tallied, mse: float) -> float:
-        """The deviation of the mean squared error: of the noise in shells that count, and of sampling (at most)."""
-        n = found.n
-        shells = [4.0 * edge**2 for edge in EDGES]
-        means_ = [max(float(one) / n, 0.0) for one in found.sums[SQUARES]]
-        clear = [b for b in range(SHELLS) if found.sums[SQUARES][b] > 2.5 * found.noise[SQUARES]] or [SHELLS - 1]
-        noise = math.sqrt(sum((shells[b] * found.noise[SQUARES] / n) ** 2 for b in range(clear[0], SHELLS)))
-        fourth = sum(shells[b] ** 2 * means_[b] for b in range(clear[0], SHELLS))
-        return math.hypot(noise, math.sqrt(max(fourth - mse**2, mse**2) / n))
 
     def _subgroups(self, found: Tallied, half: float) -> dict[str, dict[str, dict[str, Figure]]]:
         every: dict[str, dict[str, dict[str, Figure]]] = {}
@@ -113,20 +110,20 @@ def _target(u: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001 - of the target alo
     return (y[:, 0].clamp(-1, 1) + 1) / 2
 
 
-def _target_square(u: Tensor, y: Tensor) -> Tensor:
-    return _target(u, y).square()
+def _target_square(u: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001 - of the target alone
+    return y[:, 0].clamp(-1, 1).square()
 
 
 def _covered(most: float, u: Tensor, y: Tensor) -> Tensor:
     return (_error(u, y).abs() <= most).double()
 
 
+def _square(u: Tensor, y: Tensor) -> Tensor:
+    return _size(u, y).square()
+
+
 def _shells(u: Tensor, y: Tensor) -> Tensor:
-    square = _size(u, y).square().unsqueeze(1)
-    between = torch.tensor([edge**2 for edge in EDGES[:0:-1]], dtype=torch.float64, device=square.device)
-    shell = SHELLS - 1 - torch.bucketize(square, between)
-    inside = (shell == torch.arange(SHELLS, device=square.device)).double()
-    return (inside * square * 4.0 ** shell.double()).clamp(0.0, 1.0)
+    return shells(_square(u, y).unsqueeze(1))
 
 
 def _code(place: int, u: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001 - of the column alone
@@ -137,14 +134,15 @@ def _sizes(place: int, values: int, u: Tensor, y: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(y[:, place].long(), values).double() * _size(u, y).unsqueeze(1)
 
 
-def _of_size(mse: float, n: int) -> float:
-    """The deviation of the mean of |error| / 2 over rows, at most."""
-    return math.sqrt(mse) / 2 / math.sqrt(n)
-
-
-def _root(square: float, off: float) -> Figure:
-    ends = [math.sqrt(max(square + way * Z * off, 0.0)) for way in (0, -1, 1)]
-    return Figure(*ends)
+def _explained(squares: Squares, mean: float, square: float, noise: float, n: int) -> Figure:
+    """R2, by the targets' mean and mean square. By the chance of sampling, the variance of targets is off by as much as
+    if they lay at both ends of their range, at most."""
+    spread = max(square - mean**2, 1e-6)
+    off = math.hypot(noise, 4 * mean * noise, math.sqrt(spread) * (1 + abs(mean)) / math.sqrt(n))
+    value, low, high = (1 - 4 * one / spread for one in (squares.value, squares.high, squares.low))
+    chance = Z * 4 * squares.value * off / spread**2
+    ends = (value, value - math.hypot(value - low, chance), value + math.hypot(high - value, chance))
+    return Figure(*(min(max(one, -9.0), 1.0) for one in ends))
 
 
 def _scaled(figure: Figure, unit: float) -> Figure:

@@ -58,5 +58,5 @@ def private_score(
     asked = Asked.of(model, X, y, groups)
     scores = Scores(noise_multiplier, (tally_for(asked.kind, metric),))
     ledger.check_unit(asked.unit, asked.n)
-    found = scores.fit(asked.rows, model.run_.outputs, source, ledger)
+    found = scores.fit(asked.rows, asked.outputs, source, ledger)
     return float(means(found, NAME)[0][0])

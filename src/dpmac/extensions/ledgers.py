@@ -28,6 +28,7 @@ from dpmac.extensions.writers import sole_writer
 from dpmac.kernels.streams import fresh_name
 from dpmac.limits import check_kept
 from dpmac.old_names import OldAttribute
+from dpmac.privacy.accounting import Mechanism
 from dpmac.privacy.entry import Entry
 from dpmac.privacy.sampling import ROW
 
@@ -47,6 +48,7 @@ class Ledger(Divided):
         self._data_set = data_set
         self._run = fresh_name()  # this object's entries have their own name, unless a run is noted
         self._noted: dict[int, dict[str, str]] = {}
+        self._checked: dict[str, Any] = {}  # the last line that was found to be one that can be read again
         self._first_thread = threading.get_ident()
         self._copied, self._process, self._lock = False, os.getpid(), threading.RLock()
         self._file: LedgerFile | None = None
@@ -70,17 +72,16 @@ class Ledger(Divided):
         """
         account = Account(total_epsilon, delta, unit)
         ledger = cls.at(path, data_set, new=True)
-        ledger.check_account(account)
-        if ledger._file is not None:
-            with ledger.exclusive():
+        with ledger.exclusive():  # nothing is released between the check and the account
+            ledger.check_account(account)
+            if ledger._file is not None:
                 ledger._file.open_account(account)
-        ledger._set_account(account)
+            ledger._set_account(account)
         return ledger
 
     def _seal(self, splits: Splits) -> None:
         if self._file is not None:
-            with self.exclusive():
-                self._file.divide(splits)
+            self._file.divide(splits)
 
     @property
     def data_set(self) -> str:
@@ -106,18 +107,25 @@ class Ledger(Divided):
                 "this ledger came out of a pickle or a fork (another process, a saved model): what it recorded would "
                 "be lost to the one it was copied from. Give the path of a file as the ledger, or work in one process"
             )
-        super().append(entry)
+        with self.exclusive():  # what is checked, such as the unit, is still true when it is recorded
+            super().append(entry)
 
     def _keep(self, entry: Entry) -> None:
         noted = {word: said for word, said in self._words().items() if not getattr(entry, word)}
         dated = replace(entry, date=_today(), **noted)  # type: ignore[arg-type]
         line = to_dict(dated)
-        check_line(line)
-        with self.exclusive():
-            self._check_total(entry)
-            if self._file is not None:
-                self._file.append(line)
-            self._entries.append(dated)
+        if line != self._checked:  # (a training's releases have one line)
+            check_line(line)
+            self._checked = line
+        self._check_total(entry)
+        if self._file is not None:
+            self._file.append(line)
+        self._entries.append(dated)
+
+    def check_plan(self, own: Sequence[Mechanism], run: str = "") -> None:
+        """Raise unless all that is going to be released fits into the account, if there is one."""
+        with self._lock:  # no other thread releases anything before it is known what still fits
+            super().check_plan(own, run)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -258,13 +266,13 @@ class Ledger(Divided):
 
     def __getstate__(self) -> dict[str, Any]:
         """A ledger in memory that was unpickled is a copy, and raises if anyone tries to record with it."""
-        kept = {
-            name: value for name, value in self.__dict__.items() if name not in ("_lock", "_noted", "_first_thread")
-        }
+        left_out = ("_lock", "_noted", "_first_thread", "_checked")
+        kept = {name: value for name, value in self.__dict__.items() if name not in left_out}
         return {**kept, "_run": self.run, "_copied": self._copied or self._file is None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock(), _noted={}, _first_thread=threading.get_ident())
+        fresh = {"_noted": {}, "_checked": {}, "_first_thread": threading.get_ident()}
+        self.__dict__.update(state, _lock=threading.RLock(), **fresh)
 
     def __copy__(self) -> Ledger:
         return self  # two objects writing to one file would not know about each other's lines

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -43,6 +44,7 @@ from dpmac.randomness import NoiseSource, SystemNoise
 MOST = 256  # maximal number of rows of a person: they fit in one chunk of chunks.CHUNK rows
 USUAL = 4
 _DIGEST = 16  # bytes: long enough that no two ids collide by chance
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _FIX = "give the id of a person for each row: a column, a list or an array"
 Array = np.ndarray[Any, Any]
 
@@ -84,6 +86,12 @@ class Persons:
     def rows(self) -> int:
         """The total number of rows: private."""
         return len(self.order)
+
+    def of_rows(self) -> Tensor:
+        """The number of its person for every row: private."""
+        found = torch.empty_like(self.order)
+        found[self.order] = torch.repeat_interleave(torch.arange(len(self)), self.starts.diff())
+        return found
 
     @property
     def spots_per_place(self) -> int:
@@ -184,6 +192,29 @@ def said_id(one: Any) -> str:
     if isinstance(plain, tuple):
         return f"({','.join(map(said_id, plain))})"
     raise ArgumentError("groups", plain, "ids are compared by what they say: give whole numbers or texts")
+
+
+def same_id(one: Any) -> str:
+    """An id as a string that is the same however a reader of files took it: 7, 7.0, " 7", "7e0", b"7"; 7.5 and "7.50".
+
+    Equal ids are never apart. Some different ones are not either: numbers are compared as doubles.
+    """
+    plain = one
+    if isinstance(one, np.generic):
+        plain = one.item()
+    if isinstance(plain, bytes):
+        plain = plain.decode(errors="replace")
+    if isinstance(plain, str):
+        plain = plain.strip()
+        if not _DECIMAL.fullmatch(plain):
+            return plain
+        plain = float(plain)
+    if not isinstance(plain, int | float | Decimal | Fraction):
+        return said_id(plain)
+    try:
+        return said_id(float(plain))
+    except OverflowError:  # a whole number beyond all doubles
+        return said_id(math.inf if plain > 0 else -math.inf)
 
 
 def _subset(count: Tensor, most: int, uniforms: Tensor) -> Tensor:

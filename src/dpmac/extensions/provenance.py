@@ -11,11 +11,10 @@ tensor cannot: what is rebuilt from numbers by hand has no origin, and is treate
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
@@ -24,12 +23,12 @@ from torch import nn
 from dpmac.checks import ArgumentError, public_text
 from dpmac.extensions.contents import held_by, is_inert, is_opaque, module_of
 from dpmac.extensions.entries import mechanism_from
+from dpmac.extensions.runs import counted, listed, released
 from dpmac.kernels.moments import merged
 from dpmac.kernels.selection import plain_of
 from dpmac.privacy.accounting import Mechanism, epsilon_of
 
 if TYPE_CHECKING:
-    from dpmac.privacy.entry import Entry
     from dpmac.privacy.ledger import Releases
 
 _KEY = "dpmac.origin"  # in a state_dict's metadata
@@ -41,7 +40,6 @@ _BOOKS = tuple(  # modules of ledgers, which are not inspected
         "privacy.entry",
     )
 )
-Runs = Mapping[str, tuple[Mechanism, ...]]
 _HELD: WeakKeyDictionary[Releases, set[Origin]] = WeakKeyDictionary()  # origins that a ledger is known to contain
 
 
@@ -61,11 +59,7 @@ class Origin:
     @classmethod
     def of(cls, ledger: Releases, *before: Origin | None) -> Origin:
         """All releases in ``ledger`` now (more than necessary does no harm), and those in ``before``."""
-        counts = Counter((_name(entry), entry.mechanism()) for entry in ledger.entries)
-        found: dict[str, list[Mechanism]] = {}
-        for (run, one), count in counts.items():
-            found.setdefault(run, []).append(replace(one, count=count))
-        return cls.merged(cls(_sorted({run: tuple(made) for run, made in found.items()})), *before)
+        return cls.merged(cls(listed(released(ledger))), *before)
 
     def check(self, ledger: Releases) -> None:
         """Raise :class:`ArgumentError` unless ``ledger`` contains these releases."""
@@ -73,22 +67,25 @@ class Origin:
 
     @classmethod
     def merged(cls, *known: Origin | None) -> Origin:
-        """The union of several origins."""
+        """The union of several origins.
+
+        Of each kind of release in a run, the larger count: a run only grows, so the longer list contains the shorter.
+        Two splits may share the name of a run. Then nobody's rows were in both, and the larger count holds for either.
+        """
         origins = [origin for origin in known if origin is not None]
-        runs: dict[str, tuple[Mechanism, ...]] = {}
+        runs: dict[str, Counter[Mechanism]] = {}
         for run, made in (item for origin in origins for item in origin.runs):
-            if _count(made) > _count(runs.get(run, ())):  # runs only grow: the longer one contains the shorter
-                runs[run] = made
+            runs[run] = runs.get(run, Counter()) | counted(made)
         declared = dict.fromkeys(why for origin in origins for why in origin.declared)
         unseen = dict.fromkeys(kind for origin in origins for kind in origin.unseen)
-        return cls(_sorted(runs), tuple(declared), tuple(unseen))
+        return cls(listed(runs), tuple(declared), tuple(unseen))
 
     def __bool__(self) -> bool:
         return bool(self.runs)
 
     def __len__(self) -> int:
         """The number of releases."""
-        return sum(_count(made) for _, made in self.runs)
+        return sum(m.count for _, made in self.runs for m in made)
 
     def mechanisms(self) -> tuple[Mechanism, ...]:
         return merged(m for _, made in self.runs for m in made)
@@ -113,9 +110,12 @@ class Origin:
         return Origin(tuple(one for one in self.missing_in(ledger).runs if one not in nowhere))
 
     def missing_in(self, ledger: Releases) -> Origin:
-        """The runs with releases that are not among the ledger's own entries: of a split, its own and those of all."""
-        held = Counter(_name(entry) for entry in ledger.entries)
-        return Origin(tuple((run, made) for run, made in self.runs if held[run] < _count(made)))
+        """The runs with releases that are not among the ledger's own entries: of a split, its own and those of all.
+
+        Every kind of release must be there as often, not only as many in number: a run's name may stand in two splits.
+        """
+        held = released(ledger)
+        return Origin(tuple((run, made) for run, made in self.runs if counted(made) - held.get(run, Counter())))
 
     def called_public(self, why: str) -> Origin:
         """An origin without releases, declared public by the user."""
@@ -141,9 +141,9 @@ class Origin:
         """Read what :meth:`to_dict` wrote; None in files without an origin."""
         if raw is None:
             return cls()
-        runs = {str(run): merged(mechanism_from(one) for one in made) for run, made in raw["runs"].items()}
+        runs = {str(run): counted(map(mechanism_from, made)) for run, made in raw["runs"].items()}
         declared, unseen = ([str(item) for item in items] for items in (raw["declared"], raw.get("unseen", ())))
-        return cls(_sorted(runs), tuple(declared), tuple(unseen))
+        return cls(listed(runs), tuple(declared), tuple(unseen))
 
 
 PUBLIC = Origin()
@@ -282,19 +282,3 @@ def _whole(ledger: Releases) -> Releases:
     while (beneath := getattr(book, "_whole", None)) is not None:
         book = beneath
     return book
-
-
-def _name(entry: Entry) -> str:
-    """The identifier of an entry: its run, or, if a file of version 0.2 has none, a digest of its contents."""
-    if entry.run:
-        return entry.run
-    said = (entry.mechanism().describe(), entry.date[:10], entry.purpose, entry.model)
-    return f"unnamed {hashlib.sha256(repr(said).encode()).hexdigest()[:16]}"
-
-
-def _count(made: tuple[Mechanism, ...]) -> int:
-    return sum(m.count for m in made)
-
-
-def _sorted(runs: Runs) -> tuple[tuple[str, tuple[Mechanism, ...]], ...]:
-    return tuple(sorted(runs.items(), key=lambda item: item[0]))

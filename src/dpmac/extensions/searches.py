@@ -68,8 +68,12 @@ class Prepaid(Ledger):
     def _keep(self, entry: Entry) -> None:
         (key,) = counted([entry.mechanism()])
         if self._unpaid[key] <= 0:
-            raise RuntimeError(f"a run of the search was about to release what it has not paid for: {key.describe()}")
+            told = entry.mechanism().describe()
+            raise RuntimeError(f"a run of the search was about to release what it has not paid for: {told}")
         self._unpaid[key] -= 1
+        self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
         super()._keep(entry)
 
     @property
@@ -78,14 +82,12 @@ class Prepaid(Ledger):
         return not +self._unpaid
 
 
-class Rehearsal(Ledger):
-    """The ledger of a trial that ends where the first release would be: nothing is released, and nothing spent."""
+class Rehearsal(Prepaid):
+    """The ledger of a trial that ends where the first release would be: nothing is released, and nothing spent.
 
-    def __init__(self, before: Ledger) -> None:
-        super().__init__(data_set=before.data_set)
-        self._entries = list(before.entries)
+    Like that of a run, it refuses a first release that would not be paid for."""
 
-    def _keep(self, entry: Entry) -> None:  # noqa: ARG002 - it is not recorded
+    def _take(self, entry: Entry) -> None:  # noqa: ARG002 - it is not recorded
         raise Rehearsed
 
 

@@ -83,7 +83,7 @@ class SplitLedger(Ledger):
 
     def append(self, entry: Entry) -> None:
         self.check_unit(entry.unit)
-        self._whole.append(replace(entry, split=self.name))
+        self._whole.append(replace(entry, split=self.name, run=entry.run or self.run))
 
     def check_unit(self, unit: str, places: int | None = None) -> None:
         """Raise for another unit, and for another number of rows or persons than those whose ids were checked."""
@@ -95,6 +95,9 @@ class SplitLedger(Ledger):
         if places is not None and places != checked:
             fix = f"{checked:,} {what} were said to be in the split {self.name!r}: Ledger.split(name, ids) of these"
             raise ArgumentError("ledger", f"{places:,} {what}", fix)
+
+    def check_account(self, account: Account) -> None:
+        raise ArgumentError("ledger", account, f"this is the ledger of the split {self.name!r}: give that of all rows")
 
     def check_plan(self, own: Sequence[Mechanism], run: str = "") -> None:
         self._whole.check_plan([replace(m, split=self.name) for m in own], run)
@@ -110,7 +113,12 @@ class SplitLedger(Ledger):
             yield
 
     def _words(self) -> dict[str, str]:
-        return self._whole._words()
+        """Those of the whole ledger, but a run that nobody has named is this split's own: what two splits have released
+        must never look like one run (:class:`~dpmac.extensions.provenance.Origin`)."""
+        words = self._whole._words()
+        if words["run"] == self._whole._run:
+            words["run"] = self._run
+        return words
 
     def head(self, count: int) -> str | None:
         """The digest of the whole file up to this split's entry ``count``."""

@@ -6,8 +6,8 @@ what was released from it with what was released from all rows, and takes the la
 Which split a place belongs to is public, and the same for two neighbouring tables. It follows from the id of the row,
 or of the person, by a hash under a key that is drawn when the data set is divided: nobody chooses it, a table with
 further rows leaves all others where they were, and rows that are given as those of a split can be checked one by one
-without keeping any. Ids that a file reader may confuse (7, 7.0, "7") get the same hash: equal ids are never apart, and
-different ones may well be in the same split.
+without keeping any. Ids that a file reader may confuse (7, 7.0, "7", "7e0") get the same hash: equal ids are never
+apart, and different ones may well be in the same split.
 
 The names, the shares and the key are in the header of the ledger's file. A copy to publish leaves the key out.
 """
@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ import numpy as np
 from dpmac.cells import flat
 from dpmac.checks import ArgumentError, number
 from dpmac.extensions.accounted import HeldToAccount
-from dpmac.extensions.persons import Persons, said_id, shared_key
+from dpmac.extensions.persons import Persons, same_id, shared_key
 from dpmac.extensions.world import SINGLE_PROCESS, World
 from dpmac.privacy.entry import PERSON, Entry
 from dpmac.privacy.sampling import ROW
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 MOST = 20
 LONGEST = 40
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
-_WHOLE = re.compile(r"\s*[+-]?\d+(\.0*)?\s*", re.ASCII)
-_IDS = "give the id of every row, the values of the column by which the data set was divided"
+IDS = "give the id of every row, the values of the column by which the data set was divided"
 _FIX = "give a share for each name, such as {'train': 0.8, 'test': 0.2}: 2 to 20 of them, which add up to 1"
 Array = np.ndarray[Any, Any]
 
@@ -79,7 +78,7 @@ class Splits:
         """The number of the split of every id, in the order of ``names``."""
         if not self.key:
             raise ArgumentError("ledger", "a copy", "it has no key of the splits: use the ledger itself, not a copy")
-        persons, cells = Persons.of(ids), flat(ids, "ids", _IDS)
+        persons, cells = Persons.of(ids), flat(ids, "ids", IDS)
         first = persons.order[persons.starts[:-1]].numpy()  # a row of every distinct id
         edges = [*accumulate(share for _, share in self.shares)][:-1]
         places = np.searchsorted(edges, [self._place(one) for one in cells[first]], side="right")
@@ -89,7 +88,7 @@ class Splits:
 
     def _place(self, one: Any) -> float:
         """Where an id lies from 0 to 1."""
-        made = hashlib.blake2b(_same(one).encode(), digest_size=8, key=bytes.fromhex(self.key))
+        made = hashlib.blake2b(same_id(one).encode(), digest_size=8, key=bytes.fromhex(self.key))
         return int.from_bytes(made.digest(), "big") / 2.0**64
 
     def checked(self, name: str, ids: Any) -> tuple[int, int]:
@@ -150,12 +149,19 @@ class Divided(HeldToAccount):
         """
         wanted = Splits.drawn(shares, by)
         if self._splits is None:
-            self._seal(wanted)
-            self._splits = wanted
-        elif wanted.published() != self._splits.published():
+            with self.exclusive():
+                if self._splits is None:  # still: of two threads one draws the key, and the other one takes it
+                    self._seal(wanted)
+                    self._splits = wanted
+        if wanted.published() != self._splits.published():
             held = f"{dict(self._splits.shares)} by {self._splits.by!r}"
             raise ArgumentError("shares", dict(shares), f"the data set was divided into {held}, and stays so")
         return self._splits
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Inside, nobody else records anything."""
+        yield
 
     def _seal(self, splits: Splits) -> None:
         """Put it into the ledger's file."""
@@ -187,14 +193,3 @@ def _person(by: str) -> str:
     if not by:
         return PERSON
     return f"{PERSON} by {by}"
-
-
-def _same(one: Any) -> str:
-    """An id as a text, the same for a whole number however it was read: 7, 7.0, " 7", b"7"."""
-    if isinstance(one, bytes):
-        one = one.decode(errors="replace")
-    if isinstance(one, str) and _WHOLE.fullmatch(one):
-        return str(Fraction(one.strip()))
-    if isinstance(one, str):
-        return one.strip()
-    return said_id(one)

@@ -37,6 +37,15 @@ def fit_single(left: Tensor, right: Tensor, size: Tensor, root: Tensor | float) 
     return (torch.maximum(longest, right) <= LARGEST).logical_and_((least >= SMALLEST).logical_or_(size == 0))
 
 
+def times_with_one(rows: Tensor, factors: Tensor, one: bool) -> Tensor:
+    """[x, 1] times its factor for every row x, or x times its factor, in single precision."""
+    scaled = rows.new_empty(rows.shape[0], rows.shape[1] + one)
+    torch.mul(rows, factors.float().unsqueeze(1), out=scaled[:, : rows.shape[1]])
+    if one:
+        scaled[:, -1] = factors
+    return scaled
+
+
 @dataclass(frozen=True, eq=False)
 class OuterPart:
     """Share n is the outer product ``left[n] right[n]^T``: the slope of a dense layer.
@@ -69,6 +78,11 @@ class OuterPart:
     def single(self) -> bool:
         return self.left.dtype == self.right.dtype == torch.float32
 
+    @property
+    def _short_right(self) -> bool:
+        """Whether factors are multiplied into ``right`` and its 1: in single precision, if these are fewer numbers."""
+        return self.single and self.shape[1] < self.shape[0]
+
     def norms(self) -> Tensor:
         whole = self._lengths[0]
         if self.factors is None:
@@ -98,6 +112,8 @@ class OuterPart:
         if self.left.device.type != "cpu" or not bool(fits.all()):
             factors = torch.where(fits, factors, 0.0)
             slopes, inputs = kept(slopes, factors), kept(inputs, factors)
+        if self._short_right:
+            return in_chunks(times_with_one(inputs, factors, self.one), slopes, False, spots_per_place).T.contiguous()
         if self.single:
             return in_chunks(slopes * factors.float().unsqueeze(1), inputs, self.one, spots_per_place)
         return exactly(slopes.double() * factors.unsqueeze(1), inputs.double(), self.one)
@@ -105,6 +121,8 @@ class OuterPart:
     def _fits(self, factors: Tensor) -> Tensor:
         """Which shares can be summed in their precision; the others are left out."""
         whole, left, right = self._lengths
+        if self._short_right:
+            return fit_single(right, left, factors.abs(), math.sqrt(self.shape[1]))
         if self.single:
             return fit_single(left, right, factors.abs(), math.sqrt(max(1, self.left.shape[1])))
         # and here what a factor makes of a short vector beside a long one, or the other way round

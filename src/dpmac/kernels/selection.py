@@ -86,6 +86,14 @@ def plain_of(one: Mechanism) -> dict[str, Any]:
     return plain
 
 
+def shown_of(one: Mechanism) -> dict[str, Any]:
+    """A mechanism as a statement lists it. A search has no noise or rate of its own: those of its cases are listed."""
+    plain = {"split": one.split, **plain_of(one)}
+    if one.search is not None:
+        plain = {name: value for name, value in plain.items() if name in ("label", "count", "split", "search")}
+    return plain
+
+
 def with_searches(mechanisms: Sequence[Mechanism], effort: Effort) -> Any:
     """:func:`composed`, of mechanisms some of which are searches."""
     from dp_accounting.pld import privacy_loss_distribution as library

@@ -1,6 +1,6 @@
 """torch's optimisers, by their quickest kernel.
 
-Adam, the default, is called by its functional form. The first ``torch.optim.Optimizer`` of a process imports torch's
+Adam, the default, is called by its kernel. The first ``torch.optim.Optimizer`` of a process imports torch's
 compiler, with a thousand modules: about a second, which no training here has a use for.
 """
 
@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 
 ONE_PASS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad)
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # torch.optim.Adam's own
@@ -40,7 +39,8 @@ def optimizer_for(kind: Callable[..., torch.optim.Optimizer], parameters: Iterab
     """
     numbers = list(parameters)
     fusible = all(p.device.type in ("cpu", "cuda") for p in numbers)
-    if kind is torch.optim.Adam and fusible and options.keys() <= _PLAIN_ADAM:
+    alike = len({(p.device, p.dtype) for p in numbers}) == 1
+    if kind is torch.optim.Adam and fusible and alike and options.keys() <= _PLAIN_ADAM:
         return PlainAdam(numbers, **options)
     if kind in ONE_PASS and not _OWN_CHOICE & options.keys() and fusible:
         options["fused"] = True
@@ -48,7 +48,8 @@ def optimizer_for(kind: Callable[..., torch.optim.Optimizer], parameters: Iterab
 
 
 class PlainAdam:
-    """``torch.optim.Adam`` without what surrounds its kernel; its state is kept in the same form."""
+    """``torch.optim.Adam`` without what surrounds its kernel, for parameters of one device and precision; its state is
+    kept in the same form."""
 
     def __init__(
         self,
@@ -66,15 +67,21 @@ class PlainAdam:
     def step(self) -> None:
         group = self.param_groups[0]
         moved = [(place, p) for place, p in enumerate(group["params"]) if p.grad is not None]
-        states = [self._state.setdefault(place, _fresh(p)) for place, p in moved]
-        adam(
+        if not moved:
+            return
+        for place, p in moved:
+            if place not in self._state:
+                self._state[place] = _fresh(p)
+        states = [self._state[place] for place, _ in moved]
+        taken = [state["step"] for state in states]
+        torch._foreach_add_(taken, 1)
+        torch._fused_adam_(  # what torch.optim.adam.adam(fused=True) comes to for one device and precision
             [p for _, p in moved],
             [p.grad for _, p in moved],
             [state["exp_avg"] for state in states],
             [state["exp_avg_sq"] for state in states],
             [],
-            [state["step"] for state in states],
-            fused=True,
+            taken,
             amsgrad=False,
             maximize=False,
             lr=group["lr"],

@@ -8,10 +8,10 @@ from dpmac.methods.dpsgd import Gradients
 from dpmac.methods.histogram import NormHistogram
 from dpmac.methods.linear_path import follow_linear_path, linear_autoencoder
 from dpmac.methods.mean import DPMean, ReleasedMean
+from dpmac.methods.merits import Score
 from dpmac.methods.pca import DPPCA, ReleasedPCA
 from dpmac.methods.residuals import ResidualScale
 from dpmac.methods.ridge import linear_classifier
-from dpmac.methods.score import Score
 
 EXPANSIONS: dict[str, Expansion] = {"gradients": Gradients()}
 """The expansions of this package by name, for the contract tests."""

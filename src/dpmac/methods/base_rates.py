@@ -27,57 +27,30 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dpmac.checks import number
-from dpmac.extensions.provenance import check_origin
-from dpmac.extensions.row_independence import ROWS, check_row_independence
 from dpmac.mac.released import tamed
-from dpmac.planning.calibration import calibrate as least_noise
-from dpmac.privacy import (
-    Answer,
-    DensePart,
-    Ledger,
-    Mechanism,
-    Part,
-    Partition,
-    PerLayerClip,
-    PrivateRows,
-    Query,
-    release,
-)
-from dpmac.privacy.accounting import check_multiplier
+from dpmac.methods.one_release import OneRelease, Outputs
+from dpmac.privacy import Answer, DensePart, Ledger, Part, Partition, PerLayerClip, PrivateRows, Query
 from dpmac.randomness import NoiseSource
 
 LABEL = "base rates"
 LABELS, BELIEVED = "labels", "believed labels"
 REACH = 30.0  # logits are clipped to it
 FINE = 20_000  # points of the prior
-Logits = Callable[..., Tensor]  # of the columns of inputs
 Keep = Callable[[int, Sequence[float]], None]
 
 
 @dataclass(frozen=True)
-class BaseRates:
+class BaseRates(OneRelease):
     """One unsampled Gaussian release of the classes' counts, in the labels and in the model's probabilities."""
 
     noise_multiplier: float
     rounds = 1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", check_multiplier(self.noise_multiplier))
-
-    @classmethod
-    def for_share(cls, share: float, epsilon: float, delta: float) -> BaseRates:
-        """That costs the ``share`` of one Gaussian mechanism of (epsilon, delta)."""
-        number("share", share, "give a part of the budget above 0 and at most 1", low=1e-6, high=1.0)
-        return cls(least_noise(lambda s: (Mechanism(s),), epsilon, delta) / math.sqrt(share))
-
-    def mechanism(self) -> Mechanism:
-        return Mechanism(self.noise_multiplier, 1.0, 1, LABEL)
+    label = LABEL
 
     def fit(
         self,
         rows: PrivateRows,
-        logits: Logits,
+        logits: Outputs,
         source: NoiseSource,
         ledger: Ledger,
         *,
@@ -94,24 +67,15 @@ class BaseRates:
         """
         if made and kept is not None:
             return (1.0, *kept)
-        check_origin(ledger, logits=logits)
-        check_row_independence("logits", logits, rows.blank(ROWS)[:-1], tokens=True)
-        units = rows.shapes[-1][0]
-        answer = release(
-            rows.everything(),
-            self.query(logits, units, several=several, weights=weights),
-            noise_multiplier=self.noise_multiplier,
-            source=source,
-            ledger=ledger,
-            divisor=rows.n,
-            micro_batch=micro_batch,
-        )
+        query = self.query(logits, rows.shapes[-1][0], several=several, weights=weights)
+        sums = self._released(rows, logits, query, source, ledger, micro_batch, "logits")
+        answer = {name: one / rows.n for name, one in sums.items()}
         offsets = self._offsets(answer, rows.n, several, weights)
         if keep is not None:
             keep(1, offsets)
         return (1.0, *offsets)
 
-    def query(self, logits: Logits, units: int, *, several: bool = False, weights: Tensor | None = None) -> Query:
+    def query(self, logits: Outputs, units: int, *, several: bool = False, weights: Tensor | None = None) -> Query:
         """The labels and the model's probabilities, each less what they are at no knowledge."""
         bound, middle = PerLayerClip(_longest(units, several)), _middle(units, several)
         public = weights

@@ -5,7 +5,7 @@ the model's logit (a slope and an offset; for more than two classes, or several 
 them right. Its order-2 release is tiny: a gradient and a curvature, a few rounds of a damped Newton step, through the
 same release.
 
-What one row can contribute. Logits are clipped to REACH and divided by it, so every unit logit v has |v| <= 1, and
+What one row can contribute. Outputs are clipped to REACH and divided by it, so every unit logit v has |v| <= 1, and
 |p - y| <= 1, p (1 - p) <= 1/4:
 
 - two classes, with f = (v, 1): the slope (p - y) f is at most sqrt(2) long, the curvature p (1 - p) f f^T at most 1/2;
@@ -27,11 +27,9 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import integer, number
-from dpmac.extensions.provenance import check_origin
-from dpmac.extensions.row_independence import ROWS, check_row_independence
 from dpmac.mac.released import eigen, tamed
 from dpmac.methods.objective import learn_from_all_rows
-from dpmac.planning.calibration import calibrate as least_noise
+from dpmac.methods.one_release import Outputs, check_finished, noise_for
 from dpmac.privacy import (
     Answer,
     DensePart,
@@ -50,7 +48,6 @@ from dpmac.randomness import NoiseSource
 LABEL = "calibration"
 SLOPE, CURVATURE = "calibration slope", "calibration curvature"
 REACH = 8.0  # logits are clipped to it: beyond, a probability is 0 or 1 within a thousandth
-Logits = Callable[..., Tensor]  # of the columns of inputs
 Keep = Callable[[int, Sequence[float]], None]
 
 
@@ -77,8 +74,7 @@ class Calibration:
     def for_share(cls, share: float, epsilon: float, delta: float, rounds: int = 6) -> Calibration:
         """That costs the ``share`` of one Gaussian mechanism of (epsilon, delta): the squares of 1 / sigma add up."""
         number("share", share, "give a part of the budget above 0 and below 1", low=1e-6, high=0.999999)
-        whole = least_noise(lambda s: (Mechanism(s),), epsilon, delta)
-        return cls(whole * math.sqrt(rounds / share), rounds)
+        return cls(noise_for(epsilon, delta) * math.sqrt(rounds / share), rounds)
 
     def mechanism(self) -> Mechanism:
         """What all rounds cost, for a plan."""
@@ -87,7 +83,7 @@ class Calibration:
     def fit(
         self,
         rows: PrivateRows,
-        logits: Logits,
+        logits: Outputs,
         source: NoiseSource,
         ledger: Ledger,
         *,
@@ -109,8 +105,7 @@ class Calibration:
         After every round ``keep(rounds made, numbers)`` is called. A calibration that was interrupted goes on behind
         the ``made`` rounds that are paid for, from the numbers ``kept`` (None: those of the start).
         """
-        check_origin(ledger, logits=logits)
-        check_row_independence("logits", logits, rows.blank(ROWS)[:-1], tokens=True)
+        check_finished(rows, logits, ledger, "logits")
         rescaling = Rescaling.started(self, logits, rows, several, weights, kept)
         for done in range(made, self.rounds):
             learn_from_all_rows(
@@ -127,7 +122,7 @@ class Calibration:
         return slope, offset
 
     def query(
-        self, logits: Logits, theta: Tensor, classes: int, *, several: bool = False, weights: Tensor | None = None
+        self, logits: Outputs, theta: Tensor, classes: int, *, several: bool = False, weights: Tensor | None = None
     ) -> Query:
         """Gradient and curvature of the log-loss in (slope, offset), on logits clipped to REACH and divided by it."""
         width = len(theta)
@@ -171,7 +166,7 @@ class Rescaling:
     """The objective of one calibration: ``theta`` is the slope and, of two classes, the offset learned so far."""
 
     calibration: Calibration
-    logits: Logits
+    logits: Outputs
     classes: int
     n: int
     theta: Tensor
@@ -182,7 +177,7 @@ class Rescaling:
     def started(
         cls,
         calibration: Calibration,
-        logits: Logits,
+        logits: Outputs,
         rows: PrivateRows,
         several: bool,
         weights: Tensor | None,

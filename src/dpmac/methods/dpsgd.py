@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from dpmac.mac import Coordinates, FirstOrder, Polynomial
-from dpmac.mac.coordinates import problems_of
 from dpmac.mac.expansions import weighted_slopes
 from dpmac.nets import Loss, Network
 from dpmac.privacy import Part, Partition
@@ -39,6 +38,10 @@ class Gradients:
             for problem, inputs, slope in weighted_slopes(network, loss, coordinates)
         ]
 
-    def polynomials(self, network: Network, loss: Loss, answer: Mapping[str, Tensor]) -> list[Polynomial]:
-        stages = [problem.stage for problem in problems_of(network, loss)]
-        return [Polynomial(stage.layer.matrix_now(), answer[stage.name]) for stage in stages]
+    def polynomials(
+        self,
+        network: Network,
+        loss: Loss,  # noqa: ARG002 - slopes have its weight already
+        answer: Mapping[str, Tensor],
+    ) -> list[Polynomial]:
+        return [Polynomial(stage.layer.matrix_now(), answer[stage.name]) for stage in network.stages]

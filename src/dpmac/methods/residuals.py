@@ -13,18 +13,14 @@ noise adds little, and a usual tail is not lost. Without noise the result is the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from dpmac.checks import number
-from dpmac.extensions.provenance import check_origin
-from dpmac.extensions.row_independence import ROWS, check_row_independence
-from dpmac.planning.calibration import calibrate as least_noise
-from dpmac.privacy import DensePart, Ledger, Mechanism, Part, Partition, PerLayerClip, PrivateRows, Query, release
-from dpmac.privacy.accounting import check_multiplier
+from dpmac.methods.one_release import OneRelease, Outputs
+from dpmac.privacy import DensePart, Ledger, Part, Partition, PerLayerClip, PrivateRows, Query
 from dpmac.randomness import NoiseSource
 
 LABEL = "residual scale"
@@ -36,28 +32,17 @@ LEAST = 1e-3
 
 
 @dataclass(frozen=True)
-class ResidualScale:
+class ResidualScale(OneRelease):
     """One unsampled Gaussian release of the sums of squared residuals by shells, for targets and predictions within
     [-1, 1] (they are clipped to it)."""
 
     noise_multiplier: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", check_multiplier(self.noise_multiplier))
-
-    @classmethod
-    def for_share(cls, share: float, epsilon: float, delta: float) -> ResidualScale:
-        """That costs the ``share`` of one Gaussian mechanism of (epsilon, delta)."""
-        number("share", share, "give a part of the budget above 0 and at most 1", low=1e-6, high=1.0)
-        return cls(least_noise(lambda s: (Mechanism(s),), epsilon, delta) / math.sqrt(share))
-
-    def mechanism(self) -> Mechanism:
-        return Mechanism(self.noise_multiplier, 1.0, 1, LABEL)
+    label = LABEL
 
     def fit(
         self,
         rows: PrivateRows,
-        outputs: Callable[..., Tensor],
+        outputs: Outputs,
         source: NoiseSource,
         ledger: Ledger,
         micro_batch: int | None = None,
@@ -66,32 +51,27 @@ class ResidualScale:
 
         ``outputs`` gets a block of all columns but the last, which holds the targets.
         """
-        check_origin(ledger, outputs=outputs)
-        check_row_independence("outputs", outputs, rows.blank(ROWS)[:-1], tokens=True)
-        answer = release(
-            rows.everything(),
-            self.query(outputs),
-            noise_multiplier=self.noise_multiplier,
-            source=source,
-            ledger=ledger,
-            divisor=rows.n,
-            micro_batch=micro_batch,
-        )
-        square = mean_square(answer[SQUARES].tolist(), self.noise_multiplier / rows.n)
+        answer = self._released(rows, outputs, self.query(outputs), source, ledger, micro_batch)
+        square = mean_square((answer[SQUARES] / rows.n).tolist(), self.noise_multiplier / rows.n)
         return max(LEAST, 2.0 * math.sqrt(min(square, 1.0)))
 
-    def query(self, outputs: Callable[..., Tensor]) -> Query:
+    def query(self, outputs: Outputs) -> Query:
         bound = PerLayerClip(1.0)
 
         def parts(*columns: Tensor) -> list[Part]:
             off = (outputs(*columns[:-1]).double().clamp(-1, 1) - columns[-1].double().clamp(-1, 1)) / 2
-            square = off.square().mean(dim=1, keepdim=True)
-            between = torch.tensor([edge**2 for edge in EDGES[:0:-1]], dtype=torch.float64, device=square.device)
-            shell = SHELLS - 1 - torch.bucketize(square, between)
-            inside = (shell == torch.arange(SHELLS, device=square.device)).double()
-            return bound.apply([DensePart(inside * square * 4.0 ** shell.double())])
+            return bound.apply([DensePart(shells(off.square().mean(dim=1, keepdim=True)))])
 
         return Query(LABEL, bound.promise([Partition(SQUARES, (SHELLS,))]), parts)
+
+
+def shells(square: Tensor) -> Tensor:
+    """What every row adds to every shell (rows, SHELLS), of its ``square`` (rows, 1) from 0 to 1, in units of the
+    squared range: a number from 0 to 1 in its own shell, and nothing in the others."""
+    between = torch.tensor([edge**2 for edge in EDGES[:0:-1]], dtype=torch.float64, device=square.device)
+    shell = SHELLS - 1 - torch.bucketize(square, between)
+    inside = (shell == torch.arange(SHELLS, device=square.device)).double()
+    return inside * square * 4.0 ** shell.double()
 
 
 def mean_square(sums: Sequence[float], noise: float) -> float:

@@ -22,11 +22,8 @@ import torch
 from torch import Tensor
 
 from dpmac.checks import ArgumentError
-from dpmac.extensions.provenance import check_origin
-from dpmac.extensions.row_independence import ROWS, check_row_independence
-from dpmac.planning.calibration import calibrate as least_noise
-from dpmac.privacy import DensePart, JointClip, Ledger, Mechanism, Part, Partition, PrivateRows, Query, release
-from dpmac.privacy.accounting import check_multiplier
+from dpmac.methods.one_release import OneRelease, Outputs, noise_for
+from dpmac.privacy import DensePart, JointClip, Ledger, Part, Partition, PrivateRows, Query
 from dpmac.randomness import NoiseSource
 
 LABEL = "scores"
@@ -57,30 +54,28 @@ class Tallied:
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(OneRelease):
     """One unsampled Gaussian release of some tallies of a model's outputs and the targets."""
 
     noise_multiplier: float
     tallies: tuple[Tally, ...]
+    label: str = LABEL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", check_multiplier(self.noise_multiplier))
+        super().__post_init__()
         object.__setattr__(self, "tallies", tuple(self.tallies))
         if not self.tallies or min(tally.share for tally in self.tallies) <= 0:
             raise ArgumentError("tallies", self.tallies, "give at least one, each with a share above 0")
 
     @classmethod
-    def for_budget(cls, epsilon: float, delta: float, tallies: Sequence[Tally]) -> Scores:
+    def for_budget(cls, epsilon: float, delta: float, tallies: Sequence[Tally], label: str = LABEL) -> Scores:
         """With the least noise at which the release alone is (epsilon, delta)-differentially private."""
-        return cls(least_noise(lambda s: (Mechanism(s),), epsilon, delta), tuple(tallies))
-
-    def mechanism(self) -> Mechanism:
-        return Mechanism(self.noise_multiplier, 1.0, 1, LABEL)
+        return cls(noise_for(epsilon, delta), tuple(tallies), label)
 
     def fit(
         self,
         rows: PrivateRows,
-        outputs: Callable[..., Tensor],
+        outputs: Outputs,
         source: NoiseSource,
         ledger: Ledger,
         micro_batch: int | None = None,
@@ -89,30 +84,26 @@ class Scores:
 
         Adds exactly one entry to ``ledger``, which must hold what has shaped the model.
         """
-        check_origin(ledger, outputs=outputs)
-        check_row_independence("outputs", outputs, rows.blank(ROWS)[:-1], tokens=True)
-        query = self.query(outputs)
-        answer = release(
-            rows.everything(),
-            query,
-            noise_multiplier=self.noise_multiplier,
-            source=source,
-            ledger=ledger,
-            micro_batch=micro_batch,
-        )
-        noise = {p.name: self.noise_multiplier * float(p.scale or math.nan) for p in query.partitions}
+        answer = self._released(rows, outputs, self.query(outputs), source, ledger, micro_batch)
+        noise = {tally.name: self.deviation(tally) for tally in self.tallies}
         return Tallied({name: found.cpu().numpy() for name, found in answer.items()}, noise, rows.n)
 
-    def query(self, outputs: Callable[..., Tensor]) -> Query:
-        whole = math.fsum(tally.share for tally in self.tallies)
-        bound = JointClip(tuple(math.sqrt(whole / tally.share) for tally in self.tallies))
+    def deviation(self, tally: Tally) -> float:
+        """Of the noise in each number that is released of ``tally``."""
+        return self.noise_multiplier * self._scale(tally)
+
+    def _scale(self, tally: Tally) -> float:
+        return math.sqrt(math.fsum(one.share for one in self.tallies) / tally.share)
+
+    def query(self, outputs: Outputs) -> Query:
+        bound = JointClip(tuple(self._scale(tally) for tally in self.tallies))
 
         def parts(*columns: Tensor) -> list[Part]:
             found, targets = outputs(*columns[:-1]).double(), columns[-1].double()
             return bound.apply([DensePart(tally.of(found, targets)) for tally in self.tallies])
 
         named = [Partition(tally.name, (tally.width,)) for tally in self.tallies]
-        return Query(LABEL, bound.promise(named), parts)
+        return Query(self.label, bound.promise(named), parts)
 
 
 # --- tallies ----------------------------------------------------------------------------------------------------------

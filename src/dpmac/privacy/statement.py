@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from dpmac.checks import number
+from dpmac.kernels.selection import shown_of
 from dpmac.privacy.accounting import MIN_DELTA, UNIT, Mechanism, accountant_version, epsilon_of, figure_of
 from dpmac.privacy.entry import PERSON
 from dpmac.privacy.sampling import ROW
@@ -118,7 +119,7 @@ class Statement:
         if kind == "rdp":
             lost = "at so small a delta, after so many releases, privacy loss distributions would be lost in rounding"
             if any(m.search is not None for m in self.mechanisms):
-                lost = "the bound by privacy loss distributions is no smaller"
+                lost = "the bound by privacy loss distributions is no smaller, or would be lost in rounding"
             return f"Accountant: the moments accountant (RDP, {version}); {lost}."
         if kind == "gaussian":
             name = "the closed form of the Gaussian mechanism"
@@ -130,7 +131,6 @@ class Statement:
     def to_dict(self) -> dict[str, Any]:
         """A dictionary for JSON; an infinite epsilon becomes None."""
         epsilons = {"epsilon": self.epsilon, "epsilon_rdp": self.epsilon_rdp}
-        shown = ("label", "noise_multiplier", "sample_rate", "overflow", "count", "split")
         return {
             "private": self.private,
             **{name: value if math.isfinite(value) else None for name, value in epsilons.items()},
@@ -138,7 +138,7 @@ class Statement:
             "unit": unit_in_words(self.unit),
             "accountant": f"{self._kind().upper()}, {accountant_version()}",
             "seeded": self.seeded,
-            "mechanisms": [{name: getattr(m, name) for name in shown} for m in self.mechanisms],
+            "mechanisms": [shown_of(m) for m in self.mechanisms],
             "not_covered": self.not_covered(),
         }
 

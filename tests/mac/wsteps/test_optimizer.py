@@ -123,6 +123,7 @@ def test_adams_state_goes_both_ways():
 def test_options_that_the_plain_adam_lacks_are_torchs_own():
     kinds = [type(optimizer_for(torch.optim.Adam, [torch.ones(1)], **more)) for more in ({}, {"amsgrad": True})]
     assert kinds == [PlainAdam, torch.optim.Adam]
+    assert isinstance(optimizer_for(torch.optim.Adam, [torch.ones(1), torch.ones(1).double()]), torch.optim.Adam)
 
 
 def test_a_parameter_without_a_gradient_stays():
@@ -133,3 +134,5 @@ def test_a_parameter_without_a_gradient_stays():
     assert (float(still), float(moved)) == (1.0, pytest.approx(0.9))
     adam.zero_grad(set_to_none=False)
     assert (still.grad, float(moved.grad)) == (None, 0.0)
+    PlainAdam([still]).step()
+    assert float(still) == 1.0

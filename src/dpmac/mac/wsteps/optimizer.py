@@ -48,7 +48,8 @@ class OptimizerUpdater:
 
     def __init__(self, step: OptimizerStep, network: Network, steps: int) -> None:
         self._network, self._step, self._steps, self._done = network, step, max(steps, 1), 0
-        self.optimizer = optimizer_for(step.optimizer, network.parameters(), lr=step.lr, **step.options)
+        self._parameters = list(network.parameters())  # (finding them takes longer than moving a small network's)
+        self.optimizer = optimizer_for(step.optimizer, self._parameters, lr=step.lr, **step.options)
         self.skip(0)
 
     @property
@@ -64,7 +65,7 @@ class OptimizerUpdater:
             for layer, polynomial in zip(self._network.weight_layers, polynomials, strict=True):
                 at_order_one = polynomial.curvature is None  # then the slope is the same everywhere
                 layer.write_gradient(polynomial.slope if at_order_one else polynomial.gradient(layer.matrix()))
-            for parameter in self._network.parameters():
+            for parameter in self._parameters:
                 if parameter.grad is not None:
                     if self._step.penalty and parameter.dim() > 1:
                         inputs = math.prod(parameter.shape[1:])

@@ -1,6 +1,6 @@
-"""One number for how good a model is, from one small private release: what a search chooses by.
+"""One number for how good a model is: what a search chooses by. It is one tally (:mod:`dpmac.methods.scores`).
 
-A row's *merit* r lies between 0, as bad as it counts, and 1. A row adds 2 r - 1 to a sum, which is at most 1 long
+A row's *merit* r lies between 0, as bad as it counts, and 1. The tally adds 2 r - 1 to a sum, which is at most 1 long
 whatever the row holds, and the number of rows is public: so the mean of r follows, with half the noise that adding r
 would take. Rows that were not trained on say more about a model than those that were.
 """
@@ -10,22 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from dpmac.checks import chosen
-from dpmac.extensions.provenance import check_origin
-from dpmac.extensions.row_independence import ROWS, check_row_independence
-from dpmac.planning.calibration import calibrate as least_noise
-from dpmac.privacy import DensePart, Ledger, Mechanism, Part, Partition, PerLayerClip, PrivateRows, Query, release
-from dpmac.privacy.accounting import check_multiplier
+from dpmac.methods.one_release import OneRelease, Outputs, noise_for
+from dpmac.methods.scores import Scores, means, numbers
+from dpmac.privacy import Ledger, PrivateRows, Query
 from dpmac.randomness import NoiseSource
 
 LABEL = "score"
 MERIT = "merit"
 QUARTER = 0.5  # of the range [-1, 1] of a regression's targets: an error beyond it is as bad as one
-Outputs = Callable[..., Tensor]  # of the columns of inputs
 Merit = Callable[[Tensor, Tensor], Tensor]  # of outputs and targets, (rows, units) each, to (rows,)
 
 
@@ -50,53 +48,37 @@ MERITS: dict[str, Merit] = {"accuracy": _right, "log_loss": _likely, "error": _c
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(OneRelease):
     """The mean merit of a model's outputs, by one unsampled Gaussian release of ``noise_multiplier``."""
 
     noise_multiplier: float
     merit: str = "accuracy"
+    label = LABEL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", check_multiplier(self.noise_multiplier))
+        super().__post_init__()
         chosen("scoring", self.merit, MERITS)
 
     @classmethod
     def for_budget(cls, epsilon: float, delta: float, merit: str) -> Score:
         """That costs as much as (epsilon, delta)."""
-        return cls(least_noise(lambda s: (Mechanism(s),), epsilon, delta), merit)
-
-    def mechanism(self) -> Mechanism:
-        return Mechanism(self.noise_multiplier, 1.0, 1, LABEL)
+        return cls(noise_for(epsilon, delta), merit)
 
     def deviation(self, n: int) -> float:
         """Of the noise in the mean of ``n`` rows."""
-        scale = self.query(lambda x: x).partitions[0].scale
-        assert scale is not None
-        return self.noise_multiplier * scale / 2 / n
+        scores = self._scores()
+        return scores.deviation(scores.tallies[0]) / 2 / n
 
     def of(self, rows: PrivateRows, outputs: Outputs, source: NoiseSource, ledger: Ledger) -> float:
         """The mean merit, with its noise: it may be below 0 or above 1. The last column of ``rows`` has the targets."""
-        check_origin(ledger, outputs=outputs)
-        check_row_independence("outputs", outputs, rows.blank(ROWS)[:-1], tokens=True)
-        answer = release(
-            rows.everything(),
-            self.query(outputs),
-            noise_multiplier=self.noise_multiplier,
-            source=source,
-            ledger=ledger,
-            divisor=rows.n,
-        )
-        return (float(answer[MERIT]) + 1) / 2
+        return float(means(self._scores().fit(rows, outputs, source, ledger), MERIT)[0][0])
 
     def query(self, outputs: Outputs) -> Query:
-        bound, merit = PerLayerClip(1.0), MERITS[self.merit]
+        return self._scores().query(outputs)
 
-        def parts(*columns: Tensor) -> list[Part]:
-            u, y = outputs(*columns[:-1]).double(), columns[-1].double()
-            r = _within(merit, u, y)
-            return bound.apply([DensePart((2 * r - 1).unsqueeze(1))])
-
-        return Query(LABEL, bound.promise([Partition(MERIT, (1,))]), parts)
+    def _scores(self) -> Scores:
+        merit = numbers(MERIT, 1.0, [partial(_within, MERITS[self.merit])])
+        return Scores(self.noise_multiplier, (merit,), LABEL)
 
 
 def merit_of(name: str, outputs: Tensor, targets: Tensor) -> float:
