@@ -2,11 +2,12 @@
 
 They are the Markdown files of ``docs``, with what is made now: figures, the options of all commands, and the paper's
 results, which lie outside ``docs``. ``python docs/making/pages.py --check site`` refuses a built site that would fetch
-anything from a network when it is read.
+anything from a network when it is read, or that cuts off a signature.
 """
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 import sys
@@ -21,6 +22,8 @@ OPTIONS = "<!-- options -->"
 FETCHED = re.compile(
     r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=['\"]?(?:https?:)?//[^>]*>"
 )
+SIGNATURE = re.compile(r'<div class="doc-signature[^"]*">(.*?)</div>', re.DOTALL)
+WIDEST = 80  # characters of a signature that a page shows without being scrolled
 NEEDS_NO_FETCHING = re.compile(r"<link\b[^>]*\brel=['\"]?(?:canonical|license)\b")
 
 
@@ -118,12 +121,19 @@ def _spaced_lists(markdown: str) -> str:
 
 
 def check(site: Path) -> None:
-    """Raise SystemExit for a page that would fetch anything from elsewhere, or if there is none."""
+    """Raise SystemExit for a page that fetches anything from elsewhere or cuts off a signature, or if there is none."""
     pages = sorted(site.rglob("*.html"))
     for page in pages:
-        for found in FETCHED.finditer(page.read_text("utf-8")):
+        content = page.read_text("utf-8")
+        for found in FETCHED.finditer(content):
             if NEEDS_NO_FETCHING.match(found[0]) is None:
                 raise SystemExit(f"{page} fetches from a network: {found[0]}")
+        for found in SIGNATURE.finditer(content):
+            for line in html.unescape(re.sub(r"<[^>]+>", "", found[1])).split("\n"):
+                if len(line) > WIDEST:
+                    raise SystemExit(
+                        f"{page} cuts off a signature (is ruff there, which breaks them?): {line}"
+                    )
     if not pages:
         raise SystemExit(f"there are no pages in {site}")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dpmac.training.run import Run
     from dpmac.training.trainer import Trainer
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     "ArgumentError": "dpmac.checks",

@@ -111,7 +111,7 @@ def test_digits_end_to_end_offline_and_without_matplotlib(tmp_path, monkeypatch)
     words = ["demo", "--data", "digits", "--epochs", "4", "--seed", "3", "--out", str(tmp_path)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert "No plots: matplotlib is not installed" in done.stdout
+    assert "No plots: matplotlib is not installed; pip install 'dpmac[plots]'" in " ".join(done.stdout.split())
     (folder,) = tmp_path.iterdir()
     assert {path.name for path in folder.iterdir()} == RUN_FILES
     result = json.loads((folder / "result.json").read_text())

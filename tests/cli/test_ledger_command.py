@@ -79,7 +79,7 @@ def test_a_ledger_that_was_tampered_with_is_refused(command, how, book, run):
 
 def test_a_whole_ledger_is_called_so_and_not_touched(book, run):
     before = book.read_bytes()
-    assert run("ledger", "verify", book).out.startswith(f"{book} is whole: 4 releases\ndigest: ")
+    assert run("ledger", "verify", book).out.startswith(f"{book} is complete: 4 releases\ndigest: ")
     known = {"whole": True, "releases": 4, "data_set": "patients 2026"}
     assert run("ledger", "verify", book, "--json").json() == {**known, "digest": before.split(b'"')[-2].decode()}
     assert book.read_bytes() == before

@@ -98,7 +98,7 @@ def test_any_digest_of_the_chain_holds_and_no_other_does(book, run):
 def test_the_digest_that_is_said_is_the_newest(book, run):
     said = run("ledger", "verify", book, "--json").json()["digest"]
     assert said in book.read_text().splitlines()[-1]
-    assert run("ledger", "verify", book).out == f"{book} is whole: 3 releases\ndigest: {said}\n"
+    assert run("ledger", "verify", book).out == f"{book} is complete: 3 releases\ndigest: {said}\n"
 
 
 def test_a_ledger_that_differs_in_its_last_release_alone_is_another(tmp_path, run):

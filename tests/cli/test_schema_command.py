@@ -64,7 +64,7 @@ def test_a_template_is_refused_until_all_of_it_is_filled_in(new_hospital, run):
 def test_a_check_names_columns_that_cannot_be_read(new_hospital, run):
     path = new_hospital / "patients.csv"
     quiet = run("schema", "check", "patients.schema.json", "patients.csv")
-    assert "fits it: 4 columns; dpmac train will make a classifier" in quiet.out
+    assert "is complete and matches {patients}: 4 columns; dpmac train will make a classifier" in quiet.out
     assert "left out: 1 column of the file, not in the schema and seen by no model: patient" in quiet.out
     lines = path.read_text().splitlines()
     lines[1] = "p000,999,X,1,Z,1"  # one row out of range, with values that no one listed: clipped, or "other"
@@ -173,8 +173,8 @@ def test_a_file_that_disagrees_is_not_said_to_fit(new_hospital, run):
     done = run("schema", "check", "wrong.json", "patients.csv")
     assert done.code == 0
     assert "rows and schema disagree: column 'age'" in done.err
-    assert "patients.csv can be read with it, though they disagree (see above)" in done.out
-    assert "fits it" not in done.out
+    assert "patients.csv can be read with it, but they disagree (see above)" in done.out
+    assert "matches" not in done.out
 
 
 def test_a_model_that_is_not_finished_points_to_resume(new_hospital, run):
@@ -187,4 +187,4 @@ def test_a_model_that_is_not_finished_points_to_resume(new_hospital, run):
     for command in (("predict", "half", "patients.csv"), ("report", "half"), ("evaluate", "half", "patients.csv")):
         done = run(*command)
         assert done.code == 1
-        assert "its training was interrupted, or is still running. dpmac resume half  goes on" in done.err
+        assert "its training was interrupted, or is still running. dpmac resume half  continues it" in done.err

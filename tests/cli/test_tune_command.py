@@ -65,7 +65,7 @@ def test_a_killed_search_goes_on_with_the_same_command(hospital, run, monkeypatc
     monkeypatch.setattr(search_tries, "_try", fails)
     done = tuned(run, "--out", "runs/best")
     assert done.code == 1
-    assert "the search is paid for; give the same command again, and it goes on" in done.err
+    assert "the search is paid for; the same command continues it" in done.err
     assert not any(words in done.err for words in ("7 fits", "7 tries", "of 7", "/7"))
     assert (hospital / "runs" / "best.search").is_dir()
     monkeypatch.setattr(search_tries, "_try", real)

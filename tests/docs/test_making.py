@@ -57,3 +57,12 @@ def test_a_site_by_itself_passes_and_an_empty_one_does_not(pages, tmp_path):
         pages.check(tmp_path)
     (tmp_path / "index.html").write_text('<link href="a.css"><a href="https://example.org">a link to click</a>')
     pages.check(tmp_path)
+
+
+def test_a_signature_that_is_cut_off_is_refused(pages, tmp_path):
+    line = "<span>fit</span>(X: Any, y: Any = None, groups: Any = None) -&gt; Model"
+    (tmp_path / "api.html").write_text(f'<div class="doc-signature highlight"><code>{line}\n{line}</code></div>')
+    pages.check(tmp_path)
+    (tmp_path / "api.html").write_text(f'<div class="doc-signature highlight"><code>{line} {line}</code></div>')
+    with pytest.raises(SystemExit, match=r"api.html cuts off a signature .*: fit\(X"):
+        pages.check(tmp_path)

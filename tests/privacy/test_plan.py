@@ -202,7 +202,7 @@ def test_crumbs_of_a_budget_are_called_so(left):
     before = (Mechanism(2.0),)
     spent = epsilon_of(before, 1e-5)
     given = {"epsilon": spent + left, "delta": 1e-5, "n": 1000, "batch_size": 100, "steps": 20}
-    with pytest.warns(PrivacyWarning, match=r"takes epsilon 1\.99309.* of 1\.99.*crumbs.*hardly learn"):
+    with pytest.warns(PrivacyWarning, match=r"takes epsilon 1\.99309.* of 1\.99.*little is left.*hardly learn"):
         plan = Plan.for_budget(**given, before=before)
     assert plan.epsilon() <= spent + left
     assert plan.noise_multiplier > 10 * Plan.for_budget(**given).noise_multiplier

@@ -1,4 +1,4 @@
-"""Categories with more values than a budget can hear: warned of by public numbers alone, at fit and at check."""
+"""Categories with more values than a budget supports: warned of by public numbers alone, at fit and at check."""
 
 from __future__ import annotations
 

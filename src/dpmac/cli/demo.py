@@ -98,7 +98,7 @@ def demo(
     try:
         shown.draw(folder)
     except ImportError:
-        console.print("\nNo plots: matplotlib is not installed; pip install 'dpmac[plots]' brings it.")
+        console.print("\nNo plots: matplotlib is not installed; pip install 'dpmac[plots]' brings it.", markup=False)
     console.print(f"\nRun folder: [bold]{folder}[/bold]", soft_wrap=True)
     for path in sorted(folder.iterdir()):
         console.print(f"  {path.name}", highlight=False)

@@ -54,20 +54,20 @@ def evaluate(
     """Score a model on rows that it was not trained on.
 
     With [bold]--epsilon[/bold] and [bold]--ledger[/bold] the scores are private: one noisy release, in the ledger like
-    a training, and kept beside the model for its report. Every figure has an interval of 95 % that covers the noise and
-    the chance of these rows. Rows of another [bold]--split[/bold] than the model was trained on pay for the scores
+    a training, and kept beside the model for its report. Every figure has a 95 % interval for the noise and for the
+    sampling of the rows. Rows of another [bold]--split[/bold] than the one the model was trained on pay for the scores
     alone (dpmac split). Without --epsilon scores are exact, and for your own eyes.
 
-    Of two classes AUROC, average precision beside the base rate, sensitivity and specificity at
-    [bold]--threshold[/bold] and at others to choose from, log-loss beside the base rate's, calibration, and accuracy
-    beside that of always saying the commonest class; of more classes those of them that make sense. Of a regressor the
-    root of the mean squared error, the mean absolute error and R2; of an autoencoder how badly rows come back.
+    For two classes: AUROC, average precision with the base rate, sensitivity and specificity at
+    [bold]--threshold[/bold] and at others to choose from, log-loss with the base rate's, calibration, and accuracy with
+    that of always predicting the commonest class. For more classes: those that apply. For a regressor: root mean
+    squared error, mean absolute error and R2. For an autoencoder: the reconstruction error.
 
-    Of a classifier of pictures FILE is a folder with one folder of files for each class, or a table with
-    paths and labels, as for [bold]train[/bold]. Rows of a table for private scores need not fit into memory.
+    For a classifier of pictures FILE is a folder with one folder of files for each class, or a table with paths and
+    labels, as for [bold]train[/bold]. Rows of a table for private scores need not fit into memory.
 
-    An exact score is a number about the rows. With [bold]--public[/bold] it is kept beside the model and goes into its
-    report.
+    An exact score reveals something about the rows. If they are public, [bold]--public[/bold] keeps it with the model
+    and in its report.
 
     [bold]Examples[/bold]
 

@@ -40,7 +40,7 @@ RangesFrom = Annotated[
         "--ranges-from", help="Where the schema's ranges and values come from, such as a code book.", metavar="TEXT"
     ),
 ]
-Threads = Annotated[int | None, typer.Option("--threads", help="Threads. Left out: as many as help.")]
+Threads = Annotated[int | None, typer.Option("--threads", help="Threads. Default: as many as help.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
 
 

@@ -18,10 +18,10 @@ def inspect(
     run: Annotated[Path, typer.Argument(help="The folder of a model.", metavar="RUN")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Say what a model is, what it guarantees, and what lies in its folder.
+    """Show what a model is, what it guarantees, and what is in its folder.
 
-    Every file is checked against the manifest; one that was cut, edited or exchanged ends with code 1 and its name. Of
-    a training that did not end it says what was spent, and how to go on.
+    Every file is checked against the manifest; if one was cut, edited or exchanged, the command names it and ends with
+    code 1. For an unfinished training it shows what was spent, and how to continue.
 
     [bold]Examples[/bold]
 

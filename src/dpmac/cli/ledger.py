@@ -72,9 +72,9 @@ def remaining(
     delta: Delta = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is left of a total: the largest epsilon of one further release that still fits. Code 1 if nothing does.
+    """Show what is left of a total: the largest epsilon that one further release may have. Code 1 if nothing is left.
 
-    Releases compose better than by adding up, so what is left can be more than the total less what was spent.
+    Releases compose to less than the sum of their epsilons, so what is left can exceed the total minus what was spent.
 
     [bold]Examples[/bold]
 
@@ -118,10 +118,10 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that a ledger is whole: no line was edited, taken out or cut off. Code 1 and the line if one was.
+    """Check that a ledger is complete: no line was edited, removed or cut off. Else code 1 and the line.
 
-    This finds accidents and quiet edits, and an old copy that was put back without the file beside it (NAME.seen). An
-    old copy of both is whole, too: keep the digest that is printed, or a model's folder, and give it as --against.
+    This finds accidents and unnoticed edits, and an old copy that was restored without the file beside it (NAME.seen).
+    It cannot find an old copy of both: keep the printed digest, or a model's folder, and give it as --against.
 
     [bold]Examples[/bold]
 
@@ -142,7 +142,7 @@ def verify(
         held = ""
         if against is not None:
             held = f", and it holds all of {against}"
-        typer.echo(f"{ledger} is whole: {len(book):,} releases{held}\ndigest: {heads[-1]}")
+        typer.echo(f"{ledger} is complete: {len(book):,} releases{held}\ndigest: {heads[-1]}")
 
 
 def _check_against(path: Path, book: Ledger, heads: list[str], against: str) -> None:

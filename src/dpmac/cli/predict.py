@@ -44,27 +44,26 @@ def predict(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
-    """Write what a model says of each row, in the order of the file, as CSV.
+    """Write a model's predictions for each row as CSV, in the order of the file.
 
-    Of a classifier: [bold]prediction[/bold], and the probability of each class. Of a regressor:
-    [bold]prediction[/bold], and [bold]std[/bold], how far it is usually off. Of an autoencoder: the code of each row,
-    and how badly the row comes back from it.
+    A classifier gives [bold]prediction[/bold] and the probability of each class; a regressor [bold]prediction[/bold]
+    and [bold]std[/bold], its usual error; an autoencoder the code of each row and its reconstruction error.
 
-    Of a classifier of pictures FILE is a folder of PNG or JPEG files, with or without folders in it, or one file, or
-    a table with their paths. The first column is then [bold]file[/bold], its name within the folder.
+    For a classifier of pictures FILE is a folder of PNG or JPEG files, with or without folders in it, or one file, or a
+    table with their paths. The first column is then [bold]file[/bold], its name within the folder.
 
     A text that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a carriage return) gets an
     apostrophe before it; numbers stay as they are.
 
-    A warning says where nearly all cells of a column are clipped, "other" or missing; [bold]--strict[/bold] stops.
-    Predicting spends nothing. What a model says of a person is as private as that person's row.
+    If nearly all cells of a column are clipped, "other" or missing, there is a warning; with [bold]--strict[/bold] the
+    command stops. Predicting spends nothing. A prediction about a person is as confidential as that person's row.
 
-    If the positive class is rare, it is hardly ever the likelier one, and hardly anybody is called. Then choose a
-    [bold]--threshold[/bold] (dpmac evaluate shows what some of them do); the probabilities stay as they are.
+    If the positive class is rare, it is hardly ever the likelier one, and hardly ever predicted. Then choose a
+    [bold]--threshold[/bold] (dpmac evaluate shows the effect of several); the probabilities stay as they are.
 
-    An additive model tells why: with [bold]--explain[/bold] a column for the intercept and one for every term follow;
-    their sum is the logit of the second class (of several classes a sum for each, of a number the prediction before it
-    is clipped).
+    For an additive model, [bold]--explain[/bold] adds a column for the intercept and one for every term; their sum is
+    the logit of the second class (with several classes there is a sum for each; for a number it is the prediction
+    before clipping).
 
     [bold]Examples[/bold]
 

@@ -23,7 +23,7 @@ def resume(
         bool, typer.Option("--again", help="Start anew where no checkpoint is left, and pay once more.")
     ] = False,
     same_rows: Annotated[
-        bool, typer.Option("--same-rows", help="The file was written anew, but its rows are what they were.")
+        bool, typer.Option("--same-rows", help="The file was written again, but with the same rows.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
@@ -31,15 +31,16 @@ def resume(
     """Resume a training that was interrupted, from its last checkpoint, with the same file, settings and ledger.
 
     It costs what the uninterrupted training would have cost; with [bold]--seed[/bold] the model is the same, bit for
-    bit. After Ctrl-C no step is lost. After a crash or a kill those since the last checkpoint are paid for and lost,
-    unless there is a seed: a quarter of a second's worth where a checkpoint is quickly written, two seconds' as a rule,
-    and 20 times what it takes to write a large one. A run that is finished is left alone.
+    bit. Ctrl-C loses no step. After a crash or a kill the steps since the last checkpoint stay paid for and are lost,
+    unless there is a seed. Checkpoints are usually two seconds apart: a quarter of a second if they are quickly
+    written, and 20 times the time that it takes to write a large one. A finished run is left alone.
 
-    The file must be as it was, row by row. One that was written to since is refused, by its date: nothing that could be
-    computed from private rows is kept to compare it by. [bold]--same-rows[/bold] says that its rows are the same.
+    The file must have the same rows in the same order. A file that was modified since is refused, by its date: nothing
+    computed from private rows is kept for a comparison. Declare with [bold]--same-rows[/bold] that its rows are the
+    same.
 
-    If the training ended before its first checkpoint, what it spent stays spent; then only [bold]--again[/bold] starts
-    anew, and the ledger will count both. Under torchrun any number of processes may go on.
+    If the training ended before its first checkpoint, what it spent stays spent. Then [bold]--again[/bold] starts over,
+    and the ledger counts both. Under torchrun any number of processes may resume.
 
     [bold]Example[/bold]
 

@@ -27,7 +27,7 @@ def check(
     ] = None,
     autoencoder: Annotated[bool, typer.Option("--autoencoder", help="No target, as of dpmac train.")] = False,
     groups: Annotated[
-        str | None, typer.Option(help="The column that says whose a row is, as of dpmac train.", metavar="COLUMN")
+        str | None, typer.Option(help="The column of persons, as for dpmac train.", metavar="COLUMN")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
     na: Na = None,
@@ -35,12 +35,12 @@ def check(
     thousands: Thousands = None,
     censored: Censored = None,
 ) -> None:
-    """Say whether a schema is whole, and whether [bold]dpmac train[/bold] would take a file with it.
+    """Check that a schema is complete, and that [bold]dpmac train[/bold] would accept a file with it.
 
-    Every column with something left to fill in is named. Of a file it looks over what train looks over: every cell,
-    every label, and whose the rows are. It names the columns that are not there or could not be read, those that the
-    schema leaves out, those that look like ids, and those of which nearly all cells are clipped, "other" or missing,
-    with counts. Such counts are outside the guarantee: they are shown to you alone. Nothing is spent.
+    It lists the columns that still have something to fill in. For a file it checks what train checks: every cell, every
+    label, and the column of persons. It lists columns that are missing or cannot be read, that the schema leaves out,
+    that look like ids, or whose cells are nearly all clipped, "other" or missing, with counts. These counts are outside
+    the guarantee and shown to you alone. Nothing is spent.
 
     [bold]Examples[/bold]
 
@@ -62,11 +62,11 @@ def check(
     if file is not None:
         with noticing() as disagreements, strictly(strict):
             more = looked_over(found, file, groups)
-        fits = f", and {file} fits it"
+        fits = f" and matches {file}"
         if disagreements:
-            fits = f", and {file} can be read with it, though they disagree (see above)"
+            fits = f"; {file} can be read with it, but they disagree (see above)"
     kind = {"classification": "a classifier", "regression": "a regressor", None: "an autoencoder"}[found.task]
-    typer.echo(f"{schema} is whole{fits}: {how_many(len(found.features), 'column')}; dpmac train will make {kind}")
+    typer.echo(f"{schema} is complete{fits}: {how_many(len(found.features), 'column')}; dpmac train will make {kind}")
     for line in more:
         typer.echo(line)
 

@@ -96,11 +96,11 @@ def train(
     ] = None,
     threads: Threads = None,
     memory: Annotated[
-        int | None, typer.Option(help="MiB that the rows of a large table may take. Left out: 1024.", metavar="MIB")
+        int | None, typer.Option(help="MiB that the rows of a large table may take. Default: 1024.", metavar="MIB")
     ] = None,
     scratch: Annotated[
         str | None,
-        typer.Option(help="Where rows lie that do not fit; none: in their Parquet alone, slower.", metavar="FOLDER"),
+        typer.Option(help="Folder for rows that do not fit; none: read the Parquet again, slower.", metavar="FOLDER"),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
     na: Na = None,
@@ -112,31 +112,32 @@ def train(
 ) -> None:
     """Train a private model on a table or on pictures, and write it into a new folder.
 
-    The schema's target says what: of a category a classifier, of a number a regressor, without a target an autoencoder.
-    Everything is checked before any privacy is spent: every cell and label, and every path is tried. Whatever ends the
-    training, nothing that was paid for goes uncounted, and [bold]dpmac resume RUN[/bold] goes on. Ctrl-C costs no step;
-    a crash or a kill those since the last checkpoint, which is at most two seconds old as a rule.
+    A target that is a category gives a classifier, a number a regressor, and no target an autoencoder. Every cell,
+    label and path is checked before any privacy is spent. However it ends, every release is counted, and
+    [bold]dpmac resume RUN[/bold] continues. Ctrl-C loses no step; a crash or a kill loses those since the last
+    checkpoint, usually two seconds at most.
 
-    Where nearly all cells of a column are clipped, "other" or missing, a warning says so, with counts; with
+    If nearly all cells of a column are clipped, "other" or missing, a warning shows the counts; with
     [bold]--strict[/bold] the training does not begin. These counts are shown to you alone.
 
-    Rows that do not fit into [bold]--memory[/bold] are kept in a file without a name while the training runs, in the
-    system's temporary folder or [bold]--scratch[/bold]; it is gone when the process ends, however it ends.
+    Rows that do not fit into [bold]--memory[/bold] are kept in a nameless file in the system's temporary folder or in
+    [bold]--scratch[/bold]. It disappears when the process ends, however it ends.
 
-    Without [bold]--ledger[/bold] the run keeps its own. A ledger shared by everything that is ever released from these
-    rows is better: what is spent adds up, and only one ledger knows of all. One that was opened by [bold]dpmac ledger
-    init[/bold] has a total, which no training exceeds.
+    Without [bold]--ledger[/bold] the run has a ledger of its own. It is better to share one ledger among everything
+    that is ever released from these rows, so that it counts all of it. A ledger that was opened by
+    [bold]dpmac ledger init[/bold] has a total, which no training exceeds.
 
-    Where a person may have several rows, [bold]--groups[/bold] names the column that tells whose they are. The
-    guarantee is then for one person with all their rows, at the same noise; that column is no input of the model.
+    If a person may have several rows, [bold]--groups[/bold] names the column of persons. The guarantee is then for one
+    person with all their rows, at the same noise; that column is not an input of the model.
 
-    [bold]Pictures[/bold] (PNG, JPEG) lie in a folder with one folder for each class, whose name is the label; they need
-    no schema. Or a table names them: [bold]--images[/bold] the column of paths, which are relative to the table's folder,
-    and [bold]--target[/bold] the column of labels. All have one size, or [bold]--size[/bold] brings them to one. The number of pictures, their size and the
-    names of the classes are public. What the model knows of pictures beforehand comes from drawings that show nobody.
+    [bold]Pictures[/bold] (PNG, JPEG) need no schema. Give a folder with one folder for each class, whose name is the
+    label; or a table, with [bold]--images[/bold] for the column of paths, relative to the table's folder, and
+    [bold]--target[/bold] for the column of labels. All pictures have one size, or [bold]--size[/bold] brings them to
+    one. The number of pictures, their size and the names of the classes are public. The features come from drawings.
 
-    A model to be read: with [bold]--additive[/bold] it is a sum of one function a column, and [bold]--pair[/bold] adds one of two columns. The
-    report draws these terms as they are, [bold]dpmac edit[/bold] changes them, and [bold]dpmac export --json[/bold] hands them on.
+    With [bold]--additive[/bold] the model is a sum of one function for each column, which you can read;
+    [bold]--pair[/bold] adds a function of two columns. The report draws these terms, [bold]dpmac edit[/bold] changes
+    them, and [bold]dpmac export --json[/bold] exports them.
 
     Started by [bold]torchrun --nproc-per-node 4 -m dpmac train ...[/bold], four processes share the rows and the work.
 

@@ -87,24 +87,22 @@ def tune(
     decimal: Decimal = None,
     thousands: Thousands = None,
     censored: Censored = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no sign of life.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Choose settings on private rows, and keep the best model: at one price, which is paid before the first fit.
 
     Candidates are drawn at random, fitted, and scored by a small private release on rows that they were not trained on.
-    How often is a random number that is drawn by itself and told to nobody: [bold]--tries[/bold] is its mean. The best
-    fit is the model; all others are forgotten. The ledger gets one entry, so that a search costs little more than one
-    of its fits: at ten tries on average, about twice as much.
+    The number of fits is random and secret; [bold]--tries[/bold] is its mean. The best fit is the model; all others are forgotten. The ledger gets one entry for the whole search, which costs about twice as much as one of its fits at ten tries on average.
 
-    [bold]It does not always pay.[/bold] Of one budget every fit gets a little over half, and a fifth of the rows is not
-    trained on. On tables the settings that [bold]dpmac train[/bold] takes by itself are within .003 of the best: there,
-    train. Where you know of no good setting, search.
+    [bold]It does not always pay.[/bold] Each fit gets a little over half of the budget, and a fifth of the rows is held
+    out. On tables the default settings of [bold]dpmac train[/bold] are within .003 of the best, so prefer it there.
+    Search where no good setting is known.
 
-    Everything is checked before any privacy is spent: every candidate is taken to its first release, on the rows
-    themselves. A search that is killed goes on when the same command is given again, with the number of fits that it
-    had drawn, and is not paid for twice; until then that number is in [bold]RUN.search[/bold], a folder for you alone,
-    which nobody may see. [bold]Time is not hidden[/bold]: who sees how long the command takes can guess the number.
+    Everything is checked before any privacy is spent: every candidate is run up to its first release, on the rows
+    themselves. If a search is killed, the same command continues it with the number of fits that it had drawn, and does
+    not pay twice; until then that number is in the folder [bold]RUN.search[/bold], which you must keep to yourself.
+    [bold]Time is not hidden[/bold]: anyone who sees how long the command takes can guess the number.
 
     [bold]Examples[/bold]
 
@@ -212,7 +210,7 @@ def _run(
     except BaseException as error:
         known = told(error)
         if len(search.ledger) > before:
-            sys.stderr.write("dpmac: the search is paid for; give the same command again, and it goes on\n")
+            sys.stderr.write("dpmac: the search is paid for; the same command continues it\n")
             if known is not None and known[0] == NOTHING_SPENT:
                 raise Failed(known[1]) from error
         raise

@@ -51,10 +51,10 @@ class Arguments(OldNames):
     epsilon : the budget; ``float("inf")`` fits without noise or bound (tables with a small penalty on squared weights
         in their place), and the statement then says "not private".
     delta : must be below 1/n; None takes a power of ten, at most 1e-5 and a tenth of 1/n.
-    max_rows : rows that a person brings to a release at most, where ``fit`` is given ``groups``; of more, so many are
-        drawn anew for every step. The work grows with it, the noise does not: a person's rows are averaged.
-    ledger : a :class:`dpmac.privacy.Ledger` or a path: what is released is added to it, and the statement composes all
-        that it holds. Any number of fits may share one. ``total_epsilon`` refuses a fit that would exceed it.
+    max_rows : the most rows that a person contributes to a release if ``fit`` is given ``groups``; of more rows, so
+        many are drawn anew for every step. It affects the time, not the noise: a person's rows are averaged.
+    ledger : a :class:`dpmac.privacy.Ledger` or a path: it records every release, and the statement composes all that it
+        holds. Any number of fits may share one. ``total_epsilon`` refuses a fit that would exceed it.
     random_state : a number makes the run repeatable, and *not private* against anyone who knows it; None is private.
     machine : a :class:`dpmac.Machine`: device, threads, memory, checkpoint, progress bar. It does not affect privacy.
         None is ``Machine()``: the CPU, with the default limits.
@@ -112,7 +112,7 @@ class TableArguments(Arguments):
 
     Parameters
     ----------
-    schema : what is publicly known of a table's columns (:class:`dpmac.tables.Schema`); rows are then tables
+    schema : what is publicly known about a table's columns (:class:`dpmac.tables.Schema`); rows are then tables
         (pandas, polars, arrow, ...), encoded inside the release, and targets may be one of their columns.
     feature_range : for arrays, ``(low, high)``, numbers or one per feature, public: mapped to [-1, 1] and clipped.
     """

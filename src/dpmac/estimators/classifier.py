@@ -34,8 +34,9 @@ class DPMACClassifier(Additive, Labelled, PrivateEstimator):
     """A differentially private neural-network classifier, trained by the method of auxiliary coordinates.
 
     After ``fit`` the model is (epsilon, delta)-differentially private for one row, there or blank; with ``groups`` for
-    one person with all their rows. ``privacy_`` holds the proof. Rows are neither centred nor scaled by their own
-    statistics, since that would leak: give public bounds in ``feature_range``, or scale by public constants yourself.
+    one person with all their rows. ``privacy_`` has the ledger and the statement. Rows are neither centred nor scaled
+    by their own statistics, since that would leak: give public bounds in ``feature_range``, or scale by public
+    constants yourself.
 
     What runs by default (``z_step="fixed"``) is one backward sweep with fixed predictions, which gives the directions
     of DP-SGD. A step with the paper's own Z-steps (``z_step="adam"``) takes 3 to 10 times as long on a CPU; with the
@@ -75,8 +76,8 @@ class DPMACClassifier(Additive, Labelled, PrivateEstimator):
 
         ``X`` may be in files, larger than memory (:class:`dpmac.tables.Files`, or a path): with a schema, without y.
         ``y`` is one label a row, or a matrix (rows, labels) of 0 and 1 where a row may have several (multi-label).
-        ``groups`` says whose each row is, an id for each (with a schema, the name of their column will do): the unit of
-        privacy is then a person with any number of rows, and every person has the same say.
+        ``groups`` gives the person of each row, as an id (with a schema, the name of the column of ids will do): the
+        unit of privacy is then a person with any number of rows, and every person has the same influence.
         ``sample_weight`` is refused, and the error says why. Everything is checked before any privacy is spent.
         ``public_validation=(X, y)`` records accuracy on *public*
         rows after each epoch in ``history_``. Never pass private rows there: such metrics are outside the guarantee.

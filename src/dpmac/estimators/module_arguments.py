@@ -20,8 +20,8 @@ class ModuleArguments(Arguments):
     ----------
     module : a class of torch modules, which is built as ``module(width=16)`` where ``module__width=16`` is given, its
         weights drawn from the fit's own source; or an instance, whose weights are the public start (a copy is trained).
-    public_start : what the start was trained on, if it was trained: "ImageNet". It must not be of the rows to come; on
-        your word it is public, and the statement says so. None for a start that no data has shaped.
+    public_start : what the start was trained on, if it was trained: "ImageNet". It must not be of the rows to come; you
+        declare it public, and the statement says so. None for a start that no data has shaped.
     """
 
     module: Any = field(default=None, kw_only=False)

@@ -33,7 +33,8 @@ class DPMACPCA(Coder):
     Parameters
     ----------
     n_components : directions to keep; None keeps 8, or as many as there are inputs.
-    normalise : give every row the same say, however far from the mean; otherwise far rows have more, up to a limit.
+    normalise : give every row the same weight, however far from the mean; otherwise distant rows have more, up to
+        a limit.
     others : those of :class:`~dpmac.estimators.arguments.Arguments`. Arrays without a ``feature_range`` should lie
         within [-1, 1]. With a schema a number is one input in [-1, 1] (and, if its range is wide, another of its
         logarithm), a category is one-hot. Nothing is trained, so ``micro_batch_size``, ``threads`` and ``checkpoint``

@@ -41,14 +41,14 @@ MOST = 1000  # candidates
 
 @estimator
 class DPMACSearch(Budgeted):
-    """Chooses settings on private rows, and gives the best model that it came across, at one price.
+    """Chooses settings on private rows, and returns the best model that it found, at one price.
 
-    A candidate is drawn at random and fitted, and scored by a small private release on rows that it was not trained on;
-    and again, a random number of times that nobody learns, ``tries`` on average. The best fit is the model. All of this
-    is (epsilon, delta)-differentially private *together*: one entry in the ledger, paid before the first fit. The model
-    need not be fitted again, so nothing has to be left for that. What was not the best is forgotten, and neither the
-    number of fits nor which candidates were tried is written, shown or kept (docs/hyperparameters.md says what is kept
-    where). **Time is not hidden**: whoever knows how long a search took can guess how many fits it made.
+    It draws a candidate at random, fits it, and scores it by a small private release on rows that it was not trained
+    on. It repeats this a random and secret number of times, ``tries`` on average. The best fit is the model. All of
+    this is (epsilon, delta)-differentially private *together*: one entry in the ledger, paid before the first fit. The
+    model is not fitted again, so no budget has to be reserved for it. All other fits are forgotten, and neither the
+    number of fits nor the tried candidates are written, shown or kept (docs/hyperparameters.md says what is kept
+    where). **Time is not hidden**: anyone who knows how long a search took can guess how many fits it made.
 
     Each fit gets less than the whole budget: at 10 tries on average a little over half of it. On tables the defaults
     are within .003 of the best settings, and a search there costs more than it finds.
@@ -58,14 +58,14 @@ class DPMACSearch(Budgeted):
     estimator : a classifier or a regressor of this package, for one label a row. ``epsilon``, ``delta``, ``ledger``,
         ``random_state``, ``max_rows`` and ``machine`` are set here and not there.
     candidates : a dictionary of lists, all of whose combinations are candidates, or a list of dictionaries: arguments
-        of the estimator. They are settled before any row is seen; ``{}`` is the estimator as it is.
+        of the estimator. They are fixed before any row is seen; ``{}`` is the estimator as it is.
     tries : how many fits there are on average, from 1.1 to 100.
     shape : of the law of their number, above -1 to 1: 0 is the logarithmic law, which costs least for a given mean; 1
         the geometric one, which makes a single fit less likely.
     held_out : the part of the rows (of persons, with ``groups``) that is scored on and not trained on, drawn at random.
     scoring : "accuracy" or "log_loss" of a classifier, "error" of a regressor; None takes the first that suits.
     others : those of :class:`~dpmac.estimators.arguments.Arguments`. With ``Machine(checkpoint=...)`` a search that was
-        killed goes on with the number of tries that it had drawn, and is not paid for again.
+        killed continues with the number of tries that it had drawn, and is not paid for again.
 
     Attributes
     ----------

@@ -135,7 +135,7 @@ def released(best: Tried, job: Job, ledger: Ledger) -> Any:
 
 @contextmanager
 def searching(show: Any) -> Iterator[None]:
-    """A sign of life on a terminal, for the holder: how long it takes, and never how far it is."""
+    """The time that has passed, on a terminal, for the holder: never how far the search is."""
     if show is False or (show == "auto" and not sys.stderr.isatty()):
         yield
         return

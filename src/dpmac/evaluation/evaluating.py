@@ -30,16 +30,16 @@ def evaluate(
     by: Sequence[str] = (),
     random_state: int | None = None,
 ) -> Evaluation:
-    """What ``model`` scores on private rows, at the price of ``epsilon``: one release, with intervals of 95 %.
+    """Score ``model`` on private rows, for a price of ``epsilon``: one release, with 95 % intervals.
 
-    ``X`` and ``y`` are as of ``fit`` (``y`` None takes the schema's target), and so is ``groups``. The release goes
-    into ``ledger``; None takes the model's own, where it is added to what the training has cost. For rows that were not
-    trained on, divide the data set (:func:`dpmac.split`), train in the ledger of one split, and give the other's here:
-    then a row pays for the training or for the scores, and not for both.
+    ``X``, ``y`` and ``groups`` are those of ``fit`` (``y`` None takes the schema's target). The release is recorded in
+    ``ledger``; None takes the model's own, which adds it to the cost of the training. For rows that were not trained
+    on, divide the data set (:func:`dpmac.split`), train with the ledger of one split, and give that of the other here:
+    then a row pays for the training or for the scores, not for both.
 
-    ``delta`` None takes the account's, or the model's. ``by`` names columns of categories in the schema: subgroups that
-    get rates of their own out of the same release. ``random_state`` makes the noise repeatable, and the scores not
-    private against anyone who knows it. Everything is checked before anything is spent.
+    ``delta`` None takes the account's, or the model's. ``by`` names columns of categories in the schema: subgroups,
+    whose rates come from the same release. ``random_state`` makes the noise repeatable, and the scores not private
+    against anyone who knows it. Everything is checked before anything is spent.
     """
     epsilon = epsilon_from(epsilon)
     asked = Asked.of(model, X, y, groups, by)

@@ -29,8 +29,8 @@ def split(table: Any, *, by: str, ledger: Ledger, shares: Mapping[str, float] = 
     """Divide a table with named columns, so that nobody is in two splits and each is paid for separately.
 
     ``by`` names the column with an id for every row or, where persons may have several rows, for every person. Which
-    split a row is in follows from its id and a key in ``ledger``: the same rows come out in the same split, also of a
-    table with new ones. What is released into the ledger of a split costs nobody in another (docs/evaluation.md).
+    split a row is in follows from its id and a key in ``ledger``: the same rows are always in the same split, even if
+    the table has new ones. A release recorded in the ledger of one split costs nothing in another (docs/evaluation.md).
     """
     if not has_names(table):
         raise ArgumentError("table", type(table).__name__, "give a mapping of columns or a data frame, with names")

@@ -65,7 +65,7 @@ class Ledger(Divided):
         unit: str = ROW,
         data_set: str = "",
     ) -> Ledger:
-        """Open an account: whatever is released into this ledger, its sum never exceeds ``total_epsilon`` at ``delta``.
+        """Open an account: all releases in this ledger together never exceed ``total_epsilon`` at ``delta``.
 
         Its file is there from now on. A ledger that has no account yet and holds no more than the total gets one; what
         it has released counts. (A training of it that was interrupted can then not be resumed: finish it before.)

@@ -88,7 +88,7 @@ class ProcessGroup:
         """Add everybody's sums to the leader's; on the leader, returns the ranks whose sums are impossible.
 
         One process after the other: a reduction would add numbers that nobody has inspected. Each process has a buffer
-        of its own, filled with NaN before it is heard: a message that is too short leaves NaN, which no sum may hold,
+        of its own, filled with NaN before it receives: a message that is too short leaves NaN, which no sum may hold,
         and not the sums of whoever was heard before.
         """
         if not self.leads:

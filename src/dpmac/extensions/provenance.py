@@ -197,7 +197,7 @@ def mark(module: nn.Module, origin: Origin) -> None:
 
 
 def as_public(module: nn.Module, why: str) -> nn.Module:
-    """A copy of any module that is public to the rows to come, on your word: see :meth:`Shaped.as_public`."""
+    """A copy of any module that you declare public to the rows to come: see :meth:`Shaped.as_public`."""
     if isinstance(module, Shaped):
         return module.as_public(why)
     known = origin_of(module).called_public(why)

@@ -1,4 +1,4 @@
-"""How often a private search tries: a random number K, whose law is public and whose value nobody learns.
+"""How often a private search tries: a random number K, whose law is public and whose value is secret.
 
 K4, K5: the law that the accountant reckons with is the law that is drawn from, exactly. K has the truncated negative
 binomial law with ``shape`` s and chance g (Papernot and Steinke, arXiv 2110.03620):

@@ -45,7 +45,7 @@ class Tally:
 class Tallied:
     """What was released: the noisy sums of every tally, and the standard deviation of the noise in each number of it.
 
-    ``n`` is the number of rows or, where the unit of privacy is a person, of persons: each has the same say.
+    ``n`` is the number of rows or, where the unit of privacy is a person, of persons: each has the same influence.
     """
 
     sums: Mapping[str, Array]

@@ -143,8 +143,8 @@ def _warn_if_little_is_left(plan: Plan, epsilon: float, spent: float) -> None:
     if plan.noise_multiplier > MAX_NOISE_RATIO * unspent:
         warnings.warn(
             f"what was released before takes epsilon {spent:.8g} of {epsilon:g} at delta {plan.delta:g}: this training "
-            f"gets the crumbs, and a noise multiplier of {plan.noise_multiplier:.4g} where the whole budget would ask "
-            f"for {unspent:.4g}. It will hardly learn anything: raise epsilon, or spend less before",
+            f"gets what little is left, and a noise multiplier of {plan.noise_multiplier:.4g} where the whole budget "
+            f"would need {unspent:.4g}. It will hardly learn anything: raise epsilon, or spend less before",
             PrivacyWarning,
             stacklevel=3,
         )

@@ -68,7 +68,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if (folder / JOB).exists():
             raise FileNotFoundError(
                 f"{folder} is no model yet: its training was interrupted, or is still running. dpmac resume {folder}  "
-                f"goes on with it; dpmac inspect {folder}  says what it has spent"
+                f"continues it; dpmac inspect {folder}  shows what it has spent"
             )
         what = "no model's folder"
         if (folder / "plan.json").exists():

@@ -1,7 +1,7 @@
-"""Categories with more values than a budget can hear: a warning that follows from public numbers alone.
+"""Categories with more values than a budget supports: a warning that follows from public numbers alone.
 
-Every value has weights of its own, and the noise on them is the same however few rows have the value. So what is seldom
-is drowned. As a rule of thumb a value wants 40 rows (or persons) times epsilon: about 10 of what
+Every value has weights of its own, and the noise on them is the same however few rows have the value. So the noise
+hides rare values. As a rule of thumb a value needs 40 rows (or persons) times epsilon: about 10 of what
 :mod:`dpmac.training.defaults` calls clarity.
 """
 
@@ -19,7 +19,7 @@ FIX = (
 
 
 class CrowdedWarning(UserWarning):
-    """A category has more values than its budget can hear: the weights of most are noise."""
+    """A category has more values than its budget supports: the weights of most are noise."""
 
 
 def crowded(schema: Schema, n: int, epsilon: float) -> dict[str, int]:

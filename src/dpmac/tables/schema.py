@@ -27,12 +27,12 @@ _KEYS = ("name", "about", "task", "target", "columns", "positive", "cells", "ori
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schema:
-    """Columns by name, in order; which of them is the ``target``; and of a category its ``positive`` value.
+    """Columns by name, in order; the name of the ``target``; and, if it is a category, its ``positive`` value.
 
-    ``task`` follows from the target's column: classification of a category, regression of a number (a date cannot be
-    one); given, it must agree. Frozen, and equal by value (order of columns included), so it can be hashed, copied and
-    kept in files. What stands here must be public: rows that break it are clipped, or counted as "other", never learned
-    from.
+    ``task`` follows from the target's column: classification for a category, regression for a number (a date cannot be
+    the target); if it is given, it must agree. A schema is frozen and equal by value (including the order of columns),
+    so it can be hashed, copied and kept in files. Its contents must be public: cells outside a range are clipped, and
+    values that are not listed count as "other".
     """
 
     columns: Mapping[str, ColumnKind]
@@ -76,7 +76,7 @@ class Schema:
         try:
             json.dumps(self.to_dict(), ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            fix = "this is half a character, which no file can hold: mend the name or the value that has it"
+            fix = "this is half a character, which no file can hold: correct the name or the value that has it"
             raise ArgumentError("columns", error.object[error.start : error.end], fix) from None
 
     @property
@@ -122,7 +122,7 @@ class Schema:
         return value
 
     def as_public(self, why: str) -> Schema:
-        """The same, public to the rows to come on your word (:meth:`dpmac.extensions.provenance.Shaped.as_public`)."""
+        """The same, declared public to the rows to come (:meth:`dpmac.extensions.provenance.Shaped.as_public`)."""
         return replace(self, origin=self.origin.called_public(why))
 
     # --- by value -----------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class Schema:
         return found
 
     def portable(self) -> Schema:
-        """The same, saying nothing of where files lie on this machine."""
+        """The same, without the paths of files on this machine."""
         return replace(self, columns={name: column.portable() for name, column in self.columns.items()})
 
     @classmethod

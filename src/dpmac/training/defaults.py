@@ -115,7 +115,7 @@ def _plain(n: int, clear: float, hidden: tuple[int, ...], regression: bool) -> D
         rate, threshold = _classes(clear / 2000, bool(hidden))
     else:
         rate, threshold = _numbers(clear / 3000, bool(hidden))
-        if n >= MIN_ROWS_CLASSES:  # of heavy tails, what is far off must be heard; with so many rows it can be
+        if n >= MIN_ROWS_CLASSES:  # of heavy tails, outliers must count; with so many rows they can
             threshold = min(3.0, 2.2 * threshold)
     return Defaults(hidden, "relu", rate, threshold, 0.95)
 

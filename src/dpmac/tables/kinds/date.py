@@ -63,9 +63,9 @@ _FIRST, _LAST = (date.min - EPOCH).days, (date.max - EPOCH).days  # the years 1 
 class Date(ColumnKind):
     """A date from ``low`` to ``high``, public bounds as "YYYY-MM-DD" or dates; what lies outside is clipped.
 
-    ``format`` is how texts are written, in the letters of :meth:`datetime.datetime.strptime`; cells that are dates
-    already (of Python, NumPy, pandas, arrow) need none. ``parts`` may hold "month" and "weekday", for models that
-    should see them. ``missing``: a cell may be absent.
+    ``format`` is the format of texts, as for :meth:`datetime.datetime.strptime`; cells that are dates already (of
+    Python, NumPy, pandas, arrow) need none. ``parts`` may contain "month" and "weekday", as further inputs of the
+    model. ``missing``: a cell may be absent.
     """
 
     low: str

@@ -35,7 +35,7 @@ class Hash(Category):
     buckets: int = 0
     kind: ClassVar[str] = "hash"
     needed: ClassVar[tuple[str, ...]] = ("buckets",)
-    to_write: ClassVar[str] = "buckets, how many there are, such as 64: fewer are heard better, more are told apart"
+    to_write: ClassVar[str] = "buckets, how many there are, such as 64: fewer need less budget, more tell more apart"
     help: ClassVar[str] = (
         "hash: buckets, how many, such as 64. For codes of which there are too many to list: each text falls into a "
         "bucket by a public hash."

@@ -42,13 +42,13 @@ _TURN = 0.6180339887498949
 
 @dataclass(frozen=True)
 class Text(ColumnKind):
-    """A text, by public word ``vectors``: the path of a file, or :class:`dpmac.tables.WordVectors`.
+    """A text, encoded by public word ``vectors``: the path of a file, or :class:`dpmac.tables.WordVectors`.
 
-    The file is an ``.npz`` of an array of words and one of vectors, or as GloVe, fastText and word2vec write it; its
-    words stand in order of frequency, and its first ``words`` are used. ``features`` is how many sums of nonlinear
-    functions of word vectors stand beside the sums of the vectors themselves. ``sha256`` says which list is meant; it
-    is filled in when a file is read, and another list under that path is then an error. A saved model holds its words.
-    ``missing``: a cell may be absent.
+    The file is an ``.npz`` with an array of words and one of vectors, or has the format of GloVe, fastText or word2vec.
+    Its words are in order of frequency, and the first ``words`` are used. ``features`` is the number of sums of
+    nonlinear functions of word vectors, in addition to the sums of the vectors themselves. ``sha256`` identifies the
+    list; it is filled in when a file is read, and another list under that path is then an error. A saved model holds
+    its words. ``missing``: a cell may be absent.
     """
 
     vectors: str = field(compare=False)
