@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -42,7 +41,7 @@ def split(
     of the two. Which split a row is in follows from its id by a secret key in the ledger. The same rows always
     come out in the same split, also when the table has new ones: run the command again. Where persons may have several
     rows, divide by the column that says whose a row is. Without --by rows are numbered, in a new column "row" of the
-    files, and must keep their order.
+    files, and must keep their order. Cells are copied as they are: what a spreadsheet takes for a formula stays one.
 
     [bold]Examples[/bold]
 
@@ -50,7 +49,7 @@ def split(
 
       dpmac split patients.csv --by patient --share test=0.3 --ledger persons.ledger --out parts
     """
-    from dpmac.cli.places import check_ledger
+    from dpmac.cli.places import check_apart, check_ledger
     from dpmac.privacy import Ledger
     from dpmac.tables.files import csv_names
 
@@ -68,6 +67,7 @@ def split(
     folder = out or file.absolute().parent
     paths = {name: folder / f"{file.name.partition('.')[0]}-{name}.csv" for name in shares}
     for path in paths.values():
+        check_apart(path, ledger)
         if path.exists() and not overwrite:
             raise ArgumentError("--out", str(path), "the file is there: give another folder, or --overwrite")
     _looked_over(file, by)
@@ -160,22 +160,22 @@ def _looked_over(file: Path, by: str | None) -> None:
 
 def _write(file: Path, known: Any, by: str | None, paths: Mapping[str, Path]) -> dict[str, int]:
     from dpmac.files import whole_file
-    from dpmac.tables.files import csv_batches
+    from dpmac.tables.files import csv_batches, row_writer
 
     counts, done = dict.fromkeys(paths, 0), 0
     with ExitStack() as held:
-        writers = [csv.writer(held.enter_context(whole_file(path)), lineterminator="\n") for path in paths.values()]
+        writers = [row_writer(held.enter_context(whole_file(path))) for path in paths.values()]
         for batch in csv_batches(file, BATCH):
             columns = dict(batch)
             if by is None:
                 columns = {NUMBER: list(map(str, range(done, done + len(next(iter(batch.values())))))), **batch}
             if not done:
-                for writer in writers:
-                    writer.writerow(columns)
+                for write in writers:
+                    write([*columns])
             found = known.of(columns[by or NUMBER])
             done += len(found)
             for row, place in zip(zip(*columns.values(), strict=True), found.tolist(), strict=True):
-                writers[place].writerow(row)
+                writers[place](row)
             for place, name in enumerate(paths):
                 counts[name] += int((found == place).sum())
     return counts
