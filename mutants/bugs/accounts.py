@@ -26,7 +26,7 @@ MUTANTS = (
         "A release is recorded without asking the account: only what plans beforehand is held to the total.",
         "Every fit asks before it begins.",
         "extensions/ledgers.py",
-        "            self._check_total(entry)\n",
+        "        self._check_total(entry)\n",
         "",
         (f"{ACCOUNTS}::test_no_release_exceeds_the_total_whoever_makes_it",),
     ),
