@@ -88,6 +88,15 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "part-over-the-ledger",
+        "A part of a table is written over the ledger, if that has its name: what was spent is forgotten.",
+        "Whether a file is there was asked before the ledger was begun.",
+        "cli/split.py",
+        "        check_apart(path, ledger)\n",
+        "",
+        ("tests/cli/test_split_command.py::test_no_file_takes_the_place_of_the_ledger",),
+    ),
+    Mutant(
         "divided-by-two-threads",
         "Two threads that divide a data set at once each get a key: the one's test rows train the other's model.",
         "Whoever comes second finds it divided, unless both come first.",

@@ -92,6 +92,13 @@ def public_text(name: str, value: Any, fix: str) -> str:
     return text
 
 
+def one_line(text: str) -> str:
+    """A text from somebody else's file as a line can show it: what could end the line or move the cursor is escaped."""
+    if text.isprintable():
+        return text
+    return ascii(text)[1:-1]
+
+
 def check_dimensions(part: Any, **wanted: int) -> None:
     """Raise unless these tensors of a part have so many dimensions, the first of them its rows; None is no tensor.
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import shutil
 from datetime import date
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ import pytest
 from dpmac.cli import split_files
 from dpmac.privacy import Ledger
 from dpmac.tables import Schema
+from dpmac.tables.files import read_table
 
 ROWS = 400
 
@@ -52,6 +55,54 @@ def shop(tmp_path):
 def rows_of(path):
     with path.open() as handle:
         return list(csv.DictReader(handle))
+
+
+@pytest.mark.parametrize("ledger", ["visits-train.csv", "visits-test.csv", "here/../visits-test.csv"])
+def test_no_file_takes_the_place_of_the_ledger(ledger, shop, dpmac):
+    """Found in an attack: the ledger was opened under the name of a part, and the part was written over it."""
+    (shop / "here").mkdir()
+    words = ("split", shop / "visits.csv", "--by", "person", "--ledger", shop / ledger)
+    assert "is the ledger's" in dpmac(*words, code=2).err
+    dpmac("ledger", "init", shop / ledger, "--total-epsilon", "1")
+    assert "is the ledger's" in dpmac(*words, "--overwrite", code=2).err
+    assert Ledger.load(shop / ledger).account.total_epsilon == 1
+
+
+def test_cells_are_the_same_in_the_parts(tmp_path, dpmac):
+    odd = ["a\rb", "a\nb", "a\r\nb", " a ", 'say "a"', "a,b", "", "NA", "=1+1", "\t=x", "'=x", "1,5", "é", "-1"]
+    rows = [["x\r" * (place == 3) + str(place), cell, ""] for place, cell in enumerate(odd)]
+    with (tmp_path / "t.csv").open("w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle, quoting=csv.QUOTE_ALL).writerows([["id", "a\rname", "c"], *rows])
+    dpmac("split", tmp_path / "t.csv", "--by", "id", "--ledger", tmp_path / "book", "--share", "test=0.5")
+    read = [read_table(tmp_path / f"{name}.csv") for name in ("t", "t-train", "t-test")]
+    whole, train, test = (list(zip(*table.values(), strict=True)) for table in read)
+    assert sorted(train + test) == sorted(whole)
+    assert [list(table) for table in read] == [["id", "a\rname", "c"]] * 3
+
+
+def test_scores_that_cannot_be_kept_are_not_paid_for(shop, dpmac, monkeypatch):
+    """Found in an attack: a folder in the file's place, or a name that no file holds, was noticed after the release."""
+    book, out, test = shop / "book", shop / "run", shop / "visits.csv"
+    common = ("--schema", shop / "schema.json", "--target", "ill", "--groups", "person", "--quiet", "--epochs", "1")
+    dpmac("train", test, "--ledger", book, *common, "--epsilon", "1", "--out", out, "--seed", "0")
+    spent = len(Ledger.load(book))
+    score = ("--ledger", book, "--epsilon", "1", "--groups", "person")
+    (out / "evaluation.json").mkdir()
+    assert "a folder is where the scores are to be kept" in dpmac("evaluate", out, test, *score, code=2).err
+    (out / "evaluation.json").rmdir()
+    odd = shop / "odd\nname.csv"
+    shutil.copy(test, odd)
+    assert "line break" in dpmac("evaluate", out, odd, *score, code=2).err
+    assert len(Ledger.load(book)) == spent
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("dpmac.cli.scores.keep", full)  # whatever happens after the release, what it gave is shown
+    told = dpmac("evaluate", out, test, *score, code=1).err
+    assert "auroc" in told
+    assert "No space left on device. These scores are paid for and kept nowhere" in told
+    assert len(Ledger.load(book)) == spent + 1
 
 
 def test_a_person_is_in_one_file_and_stays_there_when_rows_are_added(shop, dpmac):

@@ -12,7 +12,7 @@ import torch
 from sklearn.base import clone
 
 import dpmac
-from dpmac import DPMACPCA, ArgumentError, DPMACClassifier, DPMACRegressor, Ledger, Machine
+from dpmac import DPMACPCA, ArgumentError, DPMACClassifier, DPMACRegressor, Ledger, Machine, PrivacyWarning
 from dpmac.estimators import DPMACModuleClassifier, DPMACSearch, search_tries
 from dpmac.estimators import search as searching
 from dpmac.estimators.held_out import Rows, check_apart, split
@@ -313,6 +313,22 @@ def test_a_search_in_one_split_costs_nobody_in_another():
     with pytest.raises(ArgumentError, match="were said to be in the split 'build'"):  # rows of another split are seen
         searched(base=base, rows=(X[build], Y[build]), ledger=own, fit={"held_out_rows": (X[rest], Y[rest])})
     assert len(book) == 1
+
+
+def test_rows_that_another_estimator_made_need_its_ledger_before_the_search_is_paid_for():
+    """Found in an attack: the entry was written, and the first score then refused the model."""
+    book = Ledger()
+    codes = DPMACPCA(2, epsilon=2.0, delta=1e-5, feature_range=(-1, 1)).fit(X).transform(X)
+    with (
+        pytest.warns(PrivacyWarning, match="made by another"),
+        pytest.raises(ArgumentError, match="both the same ledger"),
+    ):
+        searched(rows=(codes, Y), ledger=book)
+    assert len(book) == 0
+    codes = DPMACPCA(2, epsilon=2.0, delta=1e-5, feature_range=(-1, 1), ledger=book).fit(X).transform(X)
+    spent = len(book)
+    searched(rows=(codes, Y), ledger=book)
+    assert [entry.label for entry in book.entries[spent:]] == [SEARCH]
 
 
 # --- totals -----------------------------------------------------------------------------------------------------------

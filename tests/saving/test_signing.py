@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
+import sys
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from saved_models import made
 
+from dpmac import cli
 from dpmac.checks import ArgumentError
 from dpmac.saving import signing
 from dpmac.saving.keys import EncryptedKeyError, fingerprint, new_key, private_key, public_key, readable_by_others
-from dpmac.saving.signing import NotAsSignedError, check_answered, sign, verify
+from dpmac.saving.signing import NotAsSignedError, _message, check_answered, sign, verify
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +55,30 @@ def test_what_was_signed_is_verified_and_lists_what_it_covers(folder, keys):
         assert found.fingerprint == fingerprint(public_key(keys / "officer.pub"))
     moved = folder.rename(folder.with_name("moved"))  # where it lies is not signed
     assert verify(moved).run == "run"
+
+
+def test_a_name_cannot_write_lines_of_its_own(folder, keys, monkeypatch, capsys):
+    """Found in an attack: whoever signed with any key could make verify print the fingerprint of another one."""
+    known = fingerprint(public_key(keys / "officer.pub"))
+    private = private_key(keys / "stranger")
+    said = f"A. Mills\nfingerprint of the key: {known}\x1b[8m"
+    content = json.loads((folder / "signature.json").read_text())
+    public = private.public_key()
+    content["key"] = base64.b64encode(public.public_bytes_raw()).decode()
+    content["signed"] |= {"by": said, "date": "today\r"}
+    content["signature"] = base64.b64encode(private.sign(_message(content["signed"]))).decode()
+    (folder / "signature.json").write_text(json.dumps(content))
+    assert verify(folder).by == said
+    monkeypatch.setattr(sys, "argv", ["dpmac", "verify", str(folder)])
+    with pytest.raises(SystemExit):
+        cli.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("fingerprint")] == [
+        f"fingerprint of the key: {fingerprint(public)}"
+    ]
+    assert f"signed as: A. Mills\\nfingerprint of the key: {known}\\x1b[8m" in lines
+    (folder / "a\nb").write_text("")
+    assert findings(folder) == ["a\\nb was added"]
 
 
 def test_every_changed_added_and_missing_file_is_named(folder):

@@ -55,7 +55,7 @@ def check_places(
                 fix = f"it lies in the run folder {folder}, in which nothing else may be: give a path outside"
                 raise ArgumentError(option, str(path), fix)
         if ledger is not None:
-            _check_apart(folder, ledger)
+            check_apart(folder, ledger)
             check_ledger(ledger)
             if not new_ledger:
                 check_name(ledger, "--ledger")
@@ -71,7 +71,7 @@ def check_estimate(file: Path, ledger: Path, out: Path | None) -> None:
             check_text(option, str(path))
     _check_inputs({"file": file}, {"--ledger": ledger, "--out": out})
     if out is not None:
-        _check_apart(out, ledger)
+        check_apart(out, ledger)
         if os.path.isdir(out):
             raise ArgumentError("--out", str(out), "this is a folder: give a file")
         if not os.path.isdir(out.absolute().parent):
@@ -200,7 +200,7 @@ def _check_inputs(inputs: Mapping[str, Path], outputs: Mapping[str, Path | None]
         raise ArgumentError("--public-test", str(public), fix)
 
 
-def _check_apart(out: Path, ledger: Path) -> None:
+def check_apart(out: Path, ledger: Path) -> None:
     """What is made must not take the place of the ledger, nor of the files beside it."""
     for taken in _of_ledger(ledger):
         if _same(out, taken) or os.path.realpath(out) == os.path.realpath(taken):

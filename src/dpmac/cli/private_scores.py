@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpmac.checks import ArgumentError
+from dpmac.cli.ending import Failed
 
 if TYPE_CHECKING:
     from dpmac.evaluation import Evaluation
@@ -29,8 +30,8 @@ def private_scores(
     """
     from dpmac.cli.accounts import held
     from dpmac.cli.pictures import takes_pictures
-    from dpmac.cli.places import check_ledger
-    from dpmac.cli.scores import keep
+    from dpmac.cli.places import check_file, check_ledger, check_text
+    from dpmac.cli.scores import KEPT, keep
     from dpmac.cli.split import of_split
     from dpmac.evaluation import evaluate
     from dpmac.evaluation.asked import epsilon_from
@@ -43,6 +44,11 @@ def private_scores(
         raise ArgumentError("--ledger", None, "give the ledger of these rows: private scores are paid for in one")
     estimator = load(run)
     check_ledger(ledger)
+    check_text("file", file.name)  # it is kept with the scores
+    kept = run / KEPT
+    if kept.is_dir():
+        raise ArgumentError("run", str(kept), "a folder is where the scores are to be kept: remove it")
+    check_file("run", kept)
     if takes_pictures(estimator):
         table, rows = _pictures(estimator, file, groups, **pictures)
     else:
@@ -51,7 +57,11 @@ def private_scores(
         book = of_split(Ledger.at(ledger), split, table)
         with book.noting(model=run.name):
             found = evaluate(estimator, **rows, epsilon=epsilon, delta=delta, ledger=book, by=by)
-    keep(run, {"file": file.name, **found.to_dict()})
+    try:
+        keep(run, {"file": file.name, **found.to_dict()})
+    except OSError as error:
+        lost = f"{kept}: {error.strerror}. These scores are paid for and kept nowhere: copy them from above"
+        raise Failed(f"{found}\n{lost}") from error
     return found
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpmac.checks import one_line
 from dpmac.cli.ending import Failed
 
 if TYPE_CHECKING:
@@ -98,16 +99,17 @@ def verify(
         typer.echo(json.dumps({"as_signed": True, **said, "files": names}))
         return
     typer.echo(
-        f"{run} is as it was signed on {found.date}: {_counted(len(found.files))}, none changed, added or missing"
+        f"{run} is as it was signed on {one_line(found.date)}: {_counted(len(found.files))}, "
+        "none changed, added or missing"
     )
-    typer.echo(f"signed as: {found.by}")
+    typer.echo(f"signed as: {one_line(found.by)}")
     typer.echo(f"fingerprint of the key: {found.fingerprint}")
     if by is None:
         typer.echo(
             "this key came with the folder: anybody could have made it. Give the one that you know with --by, or "
             "compare its fingerprint with one that reached you another way"
         )
-    typer.echo("covered: " + ", ".join(sorted(found.files)))
+    typer.echo("covered: " + ", ".join(map(one_line, sorted(found.files))))
 
 
 def _unlocked(path: Path) -> Ed25519PrivateKey:

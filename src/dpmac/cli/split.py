@@ -40,7 +40,7 @@ def split(
     of the two. Which split a row is in follows from its id by a secret key in the ledger. The same rows always
     come out in the same split, also when the table has new ones: run the command again. Where persons may have several
     rows, divide by the column that says whose a row is. Without --by rows are numbered, in a new column "row" of the
-    files, and must keep their order.
+    files, and must keep their order. Cells are copied as they are: what a spreadsheet takes for a formula stays one.
 
     [bold]Examples[/bold]
 
@@ -48,7 +48,7 @@ def split(
 
       dpmac split patients.csv --by patient --share test=0.3 --ledger persons.ledger --out parts
     """
-    from dpmac.cli.places import check_ledger
+    from dpmac.cli.places import check_apart, check_ledger
     from dpmac.privacy import Ledger
     from dpmac.tables import Files
 
@@ -66,6 +66,7 @@ def split(
     folder = out or file.absolute().parent
     paths = {name: folder / f"{file.name.partition('.')[0]}-{name}{ending}" for name in shares}
     for path in paths.values():
+        check_apart(path, ledger)
         if path.exists() and not overwrite:
             raise ArgumentError("--out", str(path), "the file is there: give another folder, or --overwrite")
     look_over(table, by)

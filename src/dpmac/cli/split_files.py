@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -87,12 +86,15 @@ class CsvPart:
     """Rows of texts."""
 
     def __init__(self, handle: Any, names: Sequence[str]) -> None:
-        self._writer = csv.writer(handle, lineterminator="\n")
-        self._writer.writerow(names)
+        from dpmac.tables.files import row_writer
+
+        self._write = row_writer(handle)
+        self._write(names)
 
     def add(self, columns: Mapping[str, Any], rows: Places) -> None:
         cells = list(columns.values())
-        self._writer.writerows([column[row] for column in cells] for row in rows.tolist())
+        for row in rows.tolist():
+            self._write([column[row] for column in cells])
 
 
 class ParquetPart:

@@ -15,11 +15,15 @@ from typing import Any
 
 from dpmac.checks import ArgumentError, check_utf8
 from dpmac.disclosure.declared import SEARCHED, Declared
-from dpmac.limits import JSON_BYTES, TEXT, read_bytes
+from dpmac.limits import TEXT, read_bytes
 from dpmac.tables.texts import did_you_mean
 
 NAME = "answers.toml"
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
+_BYTES = 2**22  # of the file: all answers, however long, have room in it
+_PARTS = 30  # of a key: a.b.c has three. No question has such a key, and the TOML parser takes their square in memory
+_KEY = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_NESTED = re.compile(rf"(?:{_KEY}[ \t]*\.[ \t]*){{{_PARTS}}}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -108,7 +112,10 @@ def read_answers(folder: Path) -> Answers:
     if not path.is_file():  # reading a pipe would block
         raise ValueError(f"{path} is not a file: begin again with  dpmac statement init")
     try:
-        raw = tomllib.loads(read_bytes(path, JSON_BYTES).decode("utf-8"))
+        text = read_bytes(path, _BYTES).decode("utf-8")
+        if _NESTED.search(text):
+            raise ValueError(f"a key of more than {_PARTS} parts")
+        raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         fix = "put each answer between quotes, or begin again with  dpmac statement init"
         raise ArgumentError(str(path), f"not TOML ({str(error)[:100]})", fix) from None

@@ -93,6 +93,7 @@ class TrainedEstimator(Planned, Resumable):
         metric = None if evaluate is None else evaluate(feature_map)
         check_origin(found, plan.delta, schema=feature_map)
         before = stage_before(given.inputs, found, own.mechanisms(), plan.delta, self._world.leads)
+        self._made_of = before.origin
         bound = self._bound(defaults)
         if not plan.noise_multiplier:
             bound = Unbounded()
@@ -137,7 +138,6 @@ class TrainedEstimator(Planned, Resumable):
             self.run_ = trainer.fit(table, ledger=ledger, checkpoints=checkpoints)
         book, seeded = self.run_.ledger, source.seeded
         self._after = PostTraining.of(book, checkpoints, plan.steps, seeded=seeded, world=self._world)
-        self._made_of = before.origin
         self.feature_map_ = self.run_.feature_map
         self._keep(self.run_.model)
         self.history_ = self.run_.history

@@ -20,6 +20,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from dpmac.checks import ArgumentError
 from dpmac.estimators.guarantee import Privacy
 from dpmac.estimators.held_out import Rows, table_for, targets_for
 from dpmac.estimators.machine import Machine
@@ -87,8 +88,19 @@ def rehearse(job: Job, before: Ledger, machine: Machine) -> None:
         try:
             trial.fit(job.training.X, job.training.y, groups=job.training.groups)
         except Rehearsed:
+            _check_makers(trial, job, before)
             continue
         raise RuntimeError("a rehearsal ended without a release: this is a bug, nothing was spent")
+
+
+def _check_makers(trial: Any, job: Job, before: Ledger) -> None:
+    """Raise if the private score of a fit on these rows would be refused, because others' releases have made them."""
+    if not job.public and trial._made_of.missing_in(before):
+        fix = (
+            "X was made by another private estimator of this process, whose releases it does not hold, and a score of "
+            "a model of such rows is not told apart from them: give both the same ledger"
+        )
+        raise ArgumentError("ledger", before, fix)
 
 
 def best_try(count: int, job: Job, before: Ledger, source: NoiseSource) -> Tried:

@@ -19,7 +19,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from dpmac.checks import ArgumentError, public_text
+from dpmac.checks import ArgumentError, one_line, public_text
 from dpmac.disclosure.answers import read_answers
 from dpmac.disclosure.declared import SEARCHED
 from dpmac.files import whole_file
@@ -158,13 +158,13 @@ def _compared(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> list[str]
     for name in sorted(there | set(files)):
         path = folder / name
         if name not in there:
-            findings.append(f"{name} is missing")
+            findings.append(f"{one_line(name)} is missing")
         elif name not in files:
-            findings.append(f"{name} was added")
+            findings.append(f"{one_line(name)} was added")
         elif path.is_symlink() or not path.is_file():
-            findings.append(f"{name} is no file any more")
+            findings.append(f"{one_line(name)} is no file any more")
         elif digest_of(path) != files[name]:
-            findings.append(f"{name} was changed")
+            findings.append(f"{one_line(name)} was changed")
     return findings
 
 

@@ -14,7 +14,7 @@ import io
 import numbers
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -210,19 +210,28 @@ def _parquet(path: Path) -> Table:
 
 
 def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
-    """A table as CSV; numbers with all their digits, and nothing where a cell is missing.
+    """A table as CSV; numbers with all their digits, and nothing where a cell is missing."""
+    out = io.StringIO()
+    write = row_writer(out)
+    for row in (list(columns), *zip(*columns.values(), strict=True)):
+        write([_written(cell) for cell in row])
+    return out.getvalue()
+
+
+def row_writer(out: IO[str]) -> Callable[[Sequence[Any]], None]:
+    """What writes one row after the other as CSV, such that it is read back as it was.
 
     Rows with a carriage return are quoted whole: the csv module leaves one as it is, and readers end a line there.
     """
-    out = io.StringIO()
     plain, quoted = csv.writer(out, lineterminator="\n"), csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    for row in (list(columns), *zip(*columns.values(), strict=True)):
-        cells = [_written(cell) for cell in row]
+
+    def write(row: Sequence[Any]) -> None:
         writer = plain
-        if any(isinstance(cell, str) and "\r" in cell for cell in cells):
+        if any(isinstance(cell, str) and "\r" in cell for cell in row):
             writer = quoted
-        writer.writerow(cells)
-    return out.getvalue()
+        writer.writerow(row)
+
+    return write
 
 
 def _written(cell: Any) -> Any:

@@ -64,6 +64,19 @@ def test_an_array_that_claims_more_than_its_file_is_refused(tmp_path):
         read_vectors(tmp_path / "a.npz", 10)
 
 
+def test_an_array_that_unpacks_to_far_more_than_its_size_is_refused_before_it_does(tmp_path):
+    """Found in an attack: 4 MB of packed zeros took all memory there was."""
+    head = (
+        b"\x93NUMPY\x01\x00v\x00"
+        + b"{'descr': '<f4', 'fortran_order': False, 'shape': (70000, 250), }".ljust(117)
+        + b"\n"
+    )
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("vectors.npy", head + bytes(4 * 70_000 * 250))
+    with pytest.raises(ArgumentError, match="unpacks to more than 200 times its size"):
+        read_vectors(tmp_path / "a.npz", 10)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

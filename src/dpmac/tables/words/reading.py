@@ -28,6 +28,8 @@ from dpmac.tables.words.vectors import WIDEST, Array, WordVectors
 
 LINE = 2**16  # bytes of a line
 _SPARE = 2  # lines that are read for each word wanted: some words cannot be used
+_SMALL = 2**26  # bytes of an array that may be packed ever so tightly
+_PACKED = 200  # times: words are padded, which packs well; vectors hardly pack at all
 _KEPT = 4  # lists that a process remembers
 _ENDINGS = "give an .npz file of words and vectors, or a text file: a word and its numbers a line"
 _known: WeakValueDictionary[str, WordVectors] = WeakValueDictionary()
@@ -92,6 +94,10 @@ def _arrays(path: Path) -> tuple[list[str], Array]:
     words, numbers = None, None
     with zipfile.ZipFile(path) as packed:
         for member in packed.infolist():
+            if member.file_size > max(
+                _SMALL, _PACKED * member.compress_size
+            ):  # megabytes of zeros take a few kilobytes
+                raise ValueError(f"{member.filename!r:.60} unpacks to more than {_PACKED} times its size")
             with packed.open(member) as content:
                 array = _array(content, member.file_size)
             if array.ndim == 1 and array.dtype.kind in "US":
