@@ -10,7 +10,6 @@ import torch
 from dpmac.audit import Case, Effort, WholeRun, all_cases
 from dpmac.audit.cases import RATE
 from dpmac.audit.one_shots import mean
-from dpmac.audit.splits import TwoSplits
 from dpmac.audit.steps import small_network, step_setting
 from dpmac.bounds.allocation import promised
 from dpmac.mac import FirstOrder, FixedPrediction
@@ -175,13 +174,8 @@ def test_a_ledger_that_says_two_things_stops_the_audit(monkeypatch):
 
 
 def test_a_ledger_that_charges_the_cheapest_split_is_found(monkeypatch):
-    """What is released is the same under both claims, so it is drawn once."""
     real, released = accounting.by_split, Effort("test", 1_500, 100)
-    drawn, draws = [], TwoSplits.draws
-    monkeypatch.setattr(TwoSplits, "draws", lambda *asked: drawn.append(draws(*asked)) or drawn[-1])
     assert not exceeded("splits", released)
-    again = iter(drawn)
-    monkeypatch.setattr(TwoSplits, "draws", lambda *asked: next(again))
 
     def cheapest(mechanisms):
         return [min(real(mechanisms), key=lambda mine: -max(m.noise_multiplier for m in mine))]

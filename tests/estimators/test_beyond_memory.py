@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-ROWS, COLUMNS, FILES = 800_000, 30, 4
-ROOM = 150 * 2**20  # bytes that a child may take beside what it has when all is imported; the table takes 186 MB
+ROWS, COLUMNS, FILES = 1_000_000, 30, 4
+ROOM = 215 * 2**20  # bytes that a child may take beside what it has when all is imported; the table takes 232 MB
 
 CHILD = """
 import resource, sys, warnings

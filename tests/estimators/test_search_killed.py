@@ -6,9 +6,6 @@ import json
 import os
 import signal
 import stat
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -17,6 +14,7 @@ from dpmac import ArgumentError, DPMACClassifier, Ledger, Machine
 from dpmac.estimators import DPMACSearch, search, search_tries
 from dpmac.estimators.search_state import NAME, SearchState
 from dpmac.kernels.tries import Tries
+from processes import forked
 
 N = 150
 X = np.random.default_rng(0).uniform(-1, 1, (N, 2)).astype(np.float32)
@@ -158,28 +156,27 @@ def test_a_seeded_search_that_is_resumed_ends_where_it_would_have(tmp_path, fits
     assert again.privacy_.ledger.seeded
 
 
+def killed_in_its_third_fit(_connection, where):
+    real, made = search_tries._try, []
+
+    def tried(*arguments):
+        made.append(1)
+        if len(made) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments)
+
+    search_tries._try = tried
+    Tries.drawn = lambda *_: 5
+    searched(where)
+
+
 @pytest.mark.long
 def test_a_real_kill(tmp_path):
     """A process that is killed in its third fit, and the same again."""
-    code = """
-        import os, signal, sys
-        from pathlib import Path
-        from dpmac.estimators import search_tries
-        from test_search_killed import searched
-        real, made = search_tries._try, []
-        def tried(*arguments):
-            made.append(1)
-            if len(made) == 3:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments)
-        search_tries._try = tried
-        from dpmac.kernels.tries import Tries
-        Tries.drawn = lambda *_: 5
-        searched(Path(sys.argv[1]))
-    """
-    words = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
-    ended = subprocess.run(words, capture_output=True, text=True, cwd=os.path.dirname(__file__))
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    child, connection = forked(killed_in_its_third_fit, tmp_path)
+    child.join()
+    connection.close()
+    assert child.exitcode == -signal.SIGKILL
     assert json.loads((tmp_path / "kept" / NAME).read_text())["tries"] == 5
     found = searched(tmp_path)
     assert len(found.privacy_.ledger) == 1

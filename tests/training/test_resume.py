@@ -243,6 +243,7 @@ def test_real_kills_at_random_moments(tmp_path, seed):
             child.kill()
         kills += 1
         child.join()
+        connection.close()
         if child.exitcode == 0:
             break
         assert child.exitcode == -signal.SIGKILL
