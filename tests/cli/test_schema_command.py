@@ -64,7 +64,7 @@ def test_a_template_is_refused_until_all_of_it_is_filled_in(new_hospital, run):
 def test_a_check_names_columns_that_cannot_be_read(new_hospital, run):
     path = new_hospital / "patients.csv"
     quiet = run("schema", "check", "patients.schema.json", "patients.csv")
-    assert "is complete and matches {patients}: 4 columns; dpmac train will make a classifier" in quiet.out
+    assert "is complete and matches patients.csv: 4 columns; dpmac train will make a classifier" in quiet.out
     assert "left out: 1 column of the file, not in the schema and seen by no model: patient" in quiet.out
     lines = path.read_text().splitlines()
     lines[1] = "p000,999,X,1,Z,1"  # one row out of range, with values that no one listed: clipped, or "other"
