@@ -66,6 +66,17 @@ def test_what_cancels_in_single_precision_leaves_the_rounding_of_two_builds(coun
     assert float(single.norms()) / terms >= least
 
 
+@pytest.mark.parametrize(("count", "d_out", "d_in"), [(2, 1, 1), (2, 4, 9), (2, 900, 1), (6, 16, 25), (2, 100, 400)])
+def test_a_measurement_makes_more_of_what_cancels_by_its_own_margins(count, d_out, d_in):
+    """Of sums in single precision, and of norms in single precision: (d + 4) u on either side, as the terms have."""
+    part, terms = cancelling(count, d_out, d_in)
+    single = PositionPart(part.left.float(), part.right.float())  # the lengths are whole numbers
+    off = 2 * (count + 2) * 2.0**-24 + math.sqrt(4 * (d_out + d_in + count**2 + 12) * float(DOUBLE))
+    of_lengths = (1 + (d_out + 4) * 2.0**-24) * (1 + (d_in + 4) * 2.0**-24)
+    most = off * (1 + SINGLE_MARGIN) * of_lengths * (1 + (d_out + d_in + 8) * 2.0**-24)
+    assert float(single.norms()) / terms == pytest.approx(most, rel=1e-9, abs=0.0)
+
+
 @pytest.mark.parametrize("count", [2, 3, 8, 40])
 @pytest.mark.parametrize("width", [1, 20, 300, 1024])
 def test_no_release_measures_more_than_a_bound_has_seen(count, width):

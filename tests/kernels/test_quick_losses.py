@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as library
 
 from dpmac.kernels.loss_distributions import FULL, MEDIUM, QUICK, _composed, composed
@@ -38,6 +39,38 @@ def test_a_step_and_its_composition_are_the_librarys(sigma, q, h):
     same(ours.self_compose(7, 1e-9), theirs.self_compose(7, 1e-9))
     twice = library.from_gaussian_mechanism(3.0, value_discretization_interval=h)
     same(ours.compose(quick_step(3.0, h, 1.0)), theirs.compose(twice))
+
+
+def bell(size, width):
+    masses = np.exp(-((np.arange(size) - size // 2) ** 2) / (2 * width**2))
+    return masses / masses.sum()
+
+
+SHAPES = {
+    "even": np.full(5, 0.2),
+    "narrow": bell(200, 5),  # the bounds are those of the last order
+    "wide": bell(41, 20),
+    "nearly always low": np.array([0.999, *[0.0] * 60, 0.001]),
+    "nearly always high": np.array([0.001, *[0.0] * 60, 0.999]),
+}
+
+
+@pytest.mark.parametrize("tail", [1e-15, 1e-3])
+@pytest.mark.parametrize("count", [1, 2, 7, 30, 400])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_losses_are_composed_within_the_librarys_bounds(shape, count, tail):
+    """As many losses, from the same one on, and each with its mass, but for what is beyond the bounds."""
+    masses = SHAPES[shape]
+    low, expected = common.self_convolve(list(masses), count, tail)
+    found = OneWay(0.5, -3, masses, 0.0).times(count, tail)
+    assert found.lowest == -3 * count + low
+    assert found.masses.shape == expected.shape
+    np.testing.assert_allclose(found.masses, expected, atol=1e-13 + tail)
+
+
+def test_the_mass_of_an_infinite_loss_grows_with_every_release():
+    found = OneWay(0.5, 0, np.array([0.5, 0.2]), 0.3).times(4, 1e-3)
+    assert found.infinite == pytest.approx(1e-3 + 1 - 0.7**4, rel=1e-12)
 
 
 LISTS = [
