@@ -79,7 +79,7 @@ def evaluate(
 
       dpmac evaluate runs/pictures test-images --json
 
-      dpmac evaluate runs/pictures test-images --epsilon 1 --ledger test-images.ledger
+      dpmac evaluate runs/pictures test-images --epsilon 1 --ledger images.ledger
     """
     from dpmac.cli.scores import keep
     from dpmac.report.thresholds import FIX
