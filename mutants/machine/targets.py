@@ -16,6 +16,7 @@ _NAMED = {
         *("privacy/ledger.py", "privacy/entry.py", "extensions/ledgers.py", "extensions/entries.py"),
         *("extensions/ledger_file.py", "extensions/ledger_header.py", "extensions/rollback_guard.py", "files.py"),
         *("extensions/accounts.py", "extensions/accounted.py", "extensions/ledger_places.py", "extensions/writers.py"),
+        "extensions/turns.py",
     ),
     "account": (
         *("privacy/accounting.py", "kernels/loss_distributions.py", "kernels/moments.py", "kernels/selection.py"),

@@ -26,8 +26,8 @@ from dpmac.randomness import SeededNoise
 from dpmac.tables import Schema
 
 ASKING = [
-    *(dpmac.methods.objective, dpmac.methods.histogram, dpmac.methods.mean, dpmac.methods.base_rates),
-    *(dpmac.methods.residuals, dpmac.methods.ridge, dpmac.tables.estimate, dpmac.training.trainer),
+    *(dpmac.methods.objective, dpmac.methods.histogram, dpmac.methods.mean, dpmac.methods.one_release),
+    *(dpmac.methods.ridge, dpmac.tables.estimate, dpmac.training.trainer),
 ]
 KINDS = ("zero", "tiny", "normal", "large", "huge", "negative", "mixed")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpmac.kernels import outer
@@ -26,6 +26,8 @@ def scaled_row(entry, factor, d=1, dtype=torch.float32, right=False):
 
 
 @given(st.floats(0.2, 4.0), st.sampled_from([1.0, 0.3, 2.0**-5]), st.sampled_from([1, 4, 1 << 8]), st.booleans())
+@example(2.1234567, 2.0**-5, 256, False)
+@example(2.1234567, 2.0**-5, 256, True)  # a length of the least number with all digits, and no entry that has them
 def test_what_is_summed_in_single_precision_has_all_its_digits(size, entry, d, right):
     """The factor is rounded, and so is what it leaves of every entry: by u each, not by the half of what is left."""
     factor = size * TINY

@@ -148,10 +148,10 @@ def test_every_part_has_a_scale():
 def test_rows_of_nobody_in_particular_belong_to_themselves_alone():
     """657 rows are three chunks of 219, unless rows belong together in pairs."""
     left, right = (SeededNoise(d).normal((657, d)).float() for d in (2, 3))
-    part = OuterPart(left, right)
-    assert torch.equal(part.total(), part.total(1))
-    assert torch.equal(in_chunks(left, right, one=False), part.total(1))
-    assert not torch.equal(part.total(1), part.total(2))
+    for part in (OuterPart(left, right), OuterPart(right, left)):
+        assert torch.equal(part.total(), part.total(1))
+        assert not torch.equal(part.total(1), part.total(2))
+    assert torch.equal(in_chunks(left, right, one=False), OuterPart(left, right).total(1))
 
 
 def test_whole_numbers_beyond_single_precision_are_measured_exactly():

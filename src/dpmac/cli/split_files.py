@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from dpmac.checks import ArgumentError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dpmac.extensions.splits import Splits
     from dpmac.tables import Files
 
 NUMBER = "row"  # the column that numbers rows, where no column has ids
 BATCH = 100_000
 CSV = (".csv", ".gz", ".txt", ".tsv")
-Places = np.ndarray[Any, Any]
+Places: TypeAlias = "np.ndarray[Any, Any]"
 
 
 def ending_of(file: Path) -> str:
@@ -52,6 +52,8 @@ def look_over(files: Files, by: str | None) -> None:
 
 def write_parts(files: Files, known: Splits, by: str | None, paths: Mapping[str, Path]) -> dict[str, int]:
     """Write every row into the file of its split, in order; how many rows each of them has."""
+    import numpy as np
+
     from dpmac.files import whole_file
     from dpmac.tables.coding import cells_of
 

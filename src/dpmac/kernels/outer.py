@@ -3,8 +3,9 @@
 K1: the norm of a share is the product of its vectors' norms: in single precision rounded up, in double precision at
 least (1 - (d + 32) u) times the true one, for d numbers. K2: in double precision the sum of m rows is off by at most
 m (m + 2) u scales, which ``SLACK`` of :mod:`dpmac.privacy.parts` covers for two neighbours; in single precision, for
-two neighbours together, by at most :data:`SINGLE_MARGIN`, by which norms are increased. A share that its precision
-cannot represent is left out of the sum, but its norm is still reported.
+two neighbours together, by at most :data:`SINGLE_MARGIN`, by which norms are increased: the product is that of
+``in_chunks`` whichever of the two vectors has the factor. A share that its precision cannot represent is left out of
+the sum, but its norm is still reported.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SHORTEST = 1e-290  # a vector of double precision that a factor leaves shorter, 
 
 def fit_single(left: Tensor, right: Tensor, size: Tensor, root: Tensor | float) -> Tensor:
     """Which shares single precision holds: by the lengths of their vectors, the size of their factors, and the root of
-    how many numbers are in ``left``.
+    how many numbers are in ``left``, which is the one that the factor is multiplied into.
 
     Beyond LARGEST it could overflow on the way; what is not finite is beyond. And a factor below SMALLEST, or what it
     leaves, would be rounded by much, up as well as down.
@@ -54,7 +55,8 @@ class OuterPart:
     one matrix product ``left^T right``. With ``one`` every right[n] has a 1 behind its last entry, which is not stored:
     the constant that a bias multiplies.
 
-    Factors are kept beside the vectors and multiplied in when shares are summed. Vectors of single precision are summed
+    Factors are kept beside the vectors and multiplied in when shares are summed: into the shorter vector where that is
+    the right one, since each pass over the longer one takes time. Vectors of single precision are summed
     in single precision, and :meth:`norms` then has the worst rounding of that added to it (:data:`SINGLE_MARGIN`).
     """
 
