@@ -66,7 +66,10 @@ class PlainAdam:
     def step(self) -> None:
         group = self.param_groups[0]
         moved = [(place, p) for place, p in enumerate(group["params"]) if p.grad is not None]
-        states = [self._state.setdefault(place, _fresh(p)) for place, p in moved]
+        for place, p in moved:
+            if place not in self._state:
+                self._state[place] = _fresh(p)
+        states = [self._state[place] for place, _ in moved]
         adam(
             [p for _, p in moved],
             [p.grad for _, p in moved],
