@@ -65,7 +65,7 @@ class CellFormat:
         """
         if cells.dtype.kind not in "OU":
             return cells
-        texts = {cell for cell in cells.tolist() if isinstance(cell, str)}
+        texts = _texts_in(cells.tolist())
         new = {text: self.cell(column, text) for text in texts}
         if all(value is text for text, value in new.items()):
             return cells
@@ -156,6 +156,17 @@ class CellFormat:
 
 
 PLAIN = CellFormat()
+
+
+def _texts_in(cells: list[Any]) -> set[str]:
+    """The different texts among cells; those of a column of numbers cost hardly anything to tell."""
+    kinds = set(map(type, cells))
+    texts = {kind for kind in kinds if issubclass(kind, str)}
+    if texts == kinds:
+        return set(cells)
+    if not texts:
+        return set()
+    return {cell for cell in cells if type(cell) in texts}
 
 
 class NoNumber:

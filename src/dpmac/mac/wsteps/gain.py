@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,7 +58,7 @@ class NoiseGainUpdater(WeightUpdater):
         self._least = deviation**2
         self._sizes = [parameter.numel() for parameter in averaged.model.parameters()]
         self._shapes = [parameter.shape for parameter in averaged.model.parameters()]
-        self._spread = torch.zeros(_MOMENTS, sum(self._sizes), dtype=torch.float64)
+        self._spread = np.zeros((_MOMENTS, sum(self._sizes)))  # so few numbers that torch's calls would cost more
 
     @property
     def lr(self) -> float:
@@ -74,8 +75,8 @@ class NoiseGainUpdater(WeightUpdater):
         self._averaged.apply(polynomials)
         kept, states = self._averaged.last_decay, [self._adam._state[place] for place in range(len(self._sizes))]
         done = float(states[0]["step"])
-        squares = torch.cat([state["exp_avg_sq"].reshape(-1) for state in states]).double().cpu()
-        roots = (squares / (1 - second**done)).clamp_(min=self._least).sqrt_().add_(group["eps"])
+        squares = np.concatenate([state["exp_avg_sq"].reshape(-1).cpu().numpy() for state in states], dtype=np.float64)
+        roots = np.sqrt(np.maximum(squares / (1 - second**done), self._least)) + group["eps"]
         step = rate / (1 - first**done) / roots
         mm, mw, ww, ma, wa, aa = self._spread
         mm = first**2 * mm + (1 - first) ** 2
@@ -86,19 +87,19 @@ class NoiseGainUpdater(WeightUpdater):
         mw = mw - step * mm
         aa = kept**2 * aa + 2 * kept * (1 - kept) * wa + (1 - kept) ** 2 * ww
         wa = kept * wa + (1 - kept) * ww
-        self._spread = torch.stack([mm, mw, ww, ma, wa, aa])
+        self._spread = np.stack([mm, mw, ww, ma, wa, aa])
 
     def deviations(self) -> list[Tensor]:
         """What noise of deviation 1 on every gradient has made in the average so far, one tensor for each parameter."""
-        parts = torch.split(self._spread[-1].clamp(min=0.0).sqrt(), self._sizes)
+        parts = torch.split(torch.from_numpy(np.sqrt(self._spread[-1].clip(0.0, None))), self._sizes)
         return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
     def state(self) -> dict[str, Any]:
-        return {"averaged": self._averaged.state(), "spread": self._spread}
+        return {"averaged": self._averaged.state(), "spread": torch.from_numpy(self._spread.copy())}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._averaged.restore(state["averaged"])
-        self._spread = state["spread"].clone()
+        self._spread = state["spread"].numpy().copy()
 
     def skip(self, steps: int) -> None:
         self._averaged.skip(steps)
