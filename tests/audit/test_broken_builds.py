@@ -174,7 +174,7 @@ def test_a_ledger_that_says_two_things_stops_the_audit(monkeypatch):
 
 
 def test_a_ledger_that_charges_the_cheapest_split_is_found(monkeypatch):
-    real, released = accounting.by_split, Effort("test", 1_500, 100)
+    real, released = accounting.by_split, Effort("test", 2_000, 100)
     assert not exceeded("splits", released)
 
     def cheapest(mechanisms):

@@ -23,7 +23,7 @@ from dpmac.privacy.accounting import by_split, epsilon_of
 from dpmac.randomness import SystemNoise
 
 SHARES = {"ours": 0.5, "theirs": 0.5}
-NOISE = {"ours": 0.5, "theirs": 1.0}
+NOISE = {"ours": 0.5, "theirs": 2.0}
 PLACES = 2  # in each split
 IDS = range(64)  # of which some are in either
 
