@@ -13,8 +13,9 @@ from sklearn.base import clone
 
 import dpmac
 from dpmac import DPMACPCA, ArgumentError, DPMACClassifier, DPMACRegressor, Ledger, Machine
-from dpmac.estimators import DPMACModuleClassifier, DPMACSearch, search_tries
+from dpmac.estimators import DPMACModuleClassifier, DPMACSearch, search, search_tries
 from dpmac.estimators.held_out import Rows, check_apart, split
+from dpmac.estimators.search_budget import priced
 from dpmac.estimators.warning import forget
 from dpmac.extensions.provenance import origin_of
 from dpmac.extensions.searches import SEARCH, Prepaid
@@ -80,6 +81,32 @@ def test_a_search_is_one_entry_that_costs_its_budget():
     assert 0.6 < found.score(X, Y) == np.mean(found.predict(X) == Y)
     assert list(found.classes_) == [0, 1]
     assert found.predict_proba(X).shape == (N, 2)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("tries", [2, 3, 10, 25])
+def test_candidates_have_the_budget_that_was_found_and_not_the_one_that_was_tried_last(epsilon, tries):
+    """A search of epsilon 2 and ten tries had paid, and then stopped at its first fit."""
+    candidates = [small(epsilon=epsilon, delta=1e-5, learning_rate=rate) for rate in (0.03, 0.3)]
+    law = Tries.of_mean(tries, 0.0)
+    price = priced(candidates, N - HELD, law, epsilon, 1e-5, "accuracy", free_scores=False)
+    for candidate, training in zip(candidates, price.trainings, strict=True):
+        assert candidate.epsilon == price.epsilon
+        assert tuple(candidate._plan(N - HELD, candidate._schedule(N - HELD), Ledger()).mechanisms()) == training
+
+
+def test_a_budget_that_is_not_the_one_paid_for_is_found_by_the_rehearsal(monkeypatch):
+    real = search.priced
+
+    def wrong(candidates, *more, **options):
+        found = real(candidates, *more, **options)
+        candidates[-1].set_params(epsilon=2 * found.epsilon)
+        return found
+
+    monkeypatch.setattr(search, "priced", wrong)
+    with pytest.raises(RuntimeError, match=r"would not pay for what its runs release.*nothing was spent"):
+        searched(ledger=(book := Ledger()))
+    assert len(book) == 0
 
 
 def test_the_entry_says_what_a_run_may_release_and_the_ledger_alone_gives_the_cost(tmp_path):

@@ -43,7 +43,8 @@ def search_of(selection: Selection) -> Mechanism:
 def priced(
     candidates: Sequence[Any], n: int, tries: Tries, epsilon: float, delta: float, scoring: str, *, free_scores: bool
 ) -> Priced:
-    """The search of ``candidates`` on ``n`` places that costs ``epsilon`` at ``delta`` at most, and hardly less.
+    """The search of ``candidates`` on ``n`` places that costs ``epsilon`` at ``delta`` at most, and hardly less. The
+    candidates have the budget of its runs from then on.
 
     A place is trained on or scored on, never both: so a run costs the larger of the two. ``free_scores`` are of public
     rows, and cost nothing.
@@ -69,6 +70,8 @@ def priced(
     except UnreachableError:
         fix = "so little cannot be shared among so many tries: raise epsilon, or lower tries"
         raise ArgumentError("epsilon", epsilon, fix) from None
+    for candidate in candidates:  # what was tried last need not be what was found
+        candidate.set_params(epsilon=seen[s].epsilon)
     return seen[s]
 
 

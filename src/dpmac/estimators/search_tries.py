@@ -81,9 +81,9 @@ def unit_of(rows: Rows, max_rows: int) -> str:
 
 def rehearse(job: Job, before: Ledger, machine: Machine) -> None:
     """Take every candidate to its first release, which it does not make: an error comes before anything is spent."""
-    for candidate in job.candidates:
+    for candidate, training in zip(job.candidates, job.price.trainings, strict=True):
         candidate.set_params(machine=machine)
-        trial = clone(candidate).set_params(ledger=Rehearsal(before))
+        trial = clone(candidate).set_params(ledger=Rehearsal(before, training))
         try:
             trial.fit(job.training.X, job.training.y, groups=job.training.groups)
         except Rehearsed:

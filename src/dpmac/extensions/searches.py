@@ -79,13 +79,20 @@ class Prepaid(Ledger):
 
 
 class Rehearsal(Ledger):
-    """The ledger of a trial that ends where the first release would be: nothing is released, and nothing spent."""
+    """The ledger of a trial that ends where the first release would be: nothing is released, and nothing spent. That
+    release must be among what a run is going to pay for."""
 
-    def __init__(self, before: Ledger) -> None:
+    def __init__(self, before: Ledger, to_pay: Sequence[Mechanism]) -> None:
         super().__init__(data_set=before.data_set)
         self._entries = list(before.entries)
+        self._to_pay = counted(to_pay)
 
-    def _keep(self, entry: Entry) -> None:  # noqa: ARG002 - it is not recorded
+    def _keep(self, entry: Entry) -> None:
+        (key,) = counted([entry.mechanism()])
+        if not self._to_pay[key]:
+            raise RuntimeError(
+                f"a search would not pay for what its runs release, {key.describe()}: a bug; nothing was spent"
+            )
         raise Rehearsed
 
 
