@@ -85,6 +85,17 @@ def test_a_search_is_one_entry_that_costs_its_budget():
     assert found.predict_proba(X).shape == (N, 2)
 
 
+@pytest.mark.parametrize(("epsilon", "tries"), [(0.5, 5), (0.5, 10), (2.0, 10), (1.0, 1.5), (4.0, 25)])
+def test_candidates_have_the_budget_that_was_found_and_not_the_one_that_was_tried_last(epsilon, tries):
+    """A search of epsilon 2 and ten tries had paid, and then stopped at its first fit."""
+    candidates = [small(epsilon=epsilon, delta=1e-5, learning_rate=rate) for rate in (0.03, 0.3)]
+    law = Tries.of_mean(tries, 0.0)
+    price = priced(candidates, N - HELD, law, epsilon, 1e-5, "accuracy", free_scores=False)
+    for candidate, training in zip(candidates, price.trainings, strict=True):
+        assert candidate.epsilon == price.epsilon
+        assert tuple(candidate._plan(N - HELD, candidate._schedule(N - HELD), Ledger()).mechanisms()) == training
+
+
 def test_the_entry_says_what_a_run_may_release_and_the_ledger_alone_gives_the_cost(tmp_path):
     found = searched(ledger=tmp_path / "book", tries=5)
     again = Ledger.load(tmp_path / "book")
@@ -129,16 +140,6 @@ def test_a_run_releases_what_the_entry_says_and_not_more():
     with pytest.raises(RuntimeError, match="not paid for"):
         book.append(entry)
     assert len(before) == 0
-
-
-@pytest.mark.parametrize(("epsilon", "tries"), [(0.5, 5), (0.5, 10), (2.0, 10), (1.0, 1.5)])
-def test_what_is_tried_has_the_budget_that_was_priced(epsilon, tries):
-    """Else every run would be refused, after the search was paid for: the price's last guess is not always the best."""
-    candidates = [small(learning_rate=rate, delta=1e-5) for rate in (0.1, 0.2)]
-    found = priced(candidates, 160, Tries.of_mean(tries), epsilon, 1e-5, "accuracy", free_scores=False)
-    assert [candidate.epsilon for candidate in candidates] == [found.epsilon] * 2
-    for candidate, training in zip(candidates, found.trainings, strict=True):
-        assert tuple(candidate._plan(160, candidate._schedule(160), Ledger()).mechanisms()) == training
 
 
 def test_a_rehearsal_refuses_a_first_release_that_would_not_be_paid_for(monkeypatch):

@@ -43,7 +43,8 @@ def search_of(selection: Selection) -> Mechanism:
 def priced(
     candidates: Sequence[Any], n: int, tries: Tries, epsilon: float, delta: float, scoring: str, *, free_scores: bool
 ) -> Priced:
-    """The search of ``candidates`` on ``n`` places that costs ``epsilon`` at ``delta`` at most, and hardly less.
+    """The search of ``candidates`` on ``n`` places that costs ``epsilon`` at ``delta`` at most, and hardly less. The
+    candidates have the budget of its runs from then on.
 
     A place is trained on or scored on, never both: so a run costs the larger of the two. ``free_scores`` are of public
     rows, and cost nothing.
