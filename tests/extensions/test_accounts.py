@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import re
+from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 import torch
 
 from dpmac import ArgumentError
+from dpmac.extensions import rollback_guard
 from dpmac.extensions.accounts import Account, Allowance
 from dpmac.extensions.ledger_header import account_at
 from dpmac.methods import DPMean
@@ -19,6 +22,7 @@ from dpmac.randomness import SeededNoise
 
 ONE = Entry("mean", 4.0, 1.0)
 STEP = Entry("training step", 1.0, 0.4)
+NUMBERED = {"plain": "dpmac-ledger-2", "account": "dpmac-ledger-3", "splits": "dpmac-ledger-4"}
 
 
 def opened(path=None, total=2.0, delta=1e-6, **more):
@@ -128,6 +132,43 @@ def test_a_release_without_noise_never_fits():
         opened(total=1e6).append(Entry("mean", 0.0, 1.0))
 
 
+def test_what_fits_is_composed_ever_more_at_once_and_a_plan_once(monkeypatch):
+    """An account must not make a release slower with every release before it."""
+    asked, over = [], Account.over
+
+    def counted(account, spent, own):
+        asked.append(sum(one.count for one in own))
+        return over(account, spent, own)
+
+    monkeypatch.setattr(Account, "over", counted)
+    account, one = Account(50.0, 1e-6), Mechanism(20.0)
+    allowance = Allowance(account)
+    for made in range(127):
+        allowance.admit([replace(one, count=made)] if made else [], one)
+    assert asked == [1, 2, 4, 8, 16, 32, 64]
+    asked.clear()
+    allowance = Allowance(account)
+    allowance.plan([], [Mechanism(20.0, count=9)])
+    for made in range(9):
+        allowance.admit([replace(one, count=made)] if made else [], one)
+    assert asked == [9]
+
+
+def test_only_the_resumed_runs_own_releases_are_of_its_plan():
+    """Those of other runs, and of lines that name none, are spent and not made."""
+    most = filled(opened(total=4.0), ONE)
+    ledger = opened(total=4.0)
+    ledger._entries = [ONE] * 2  # as a file of version 0.1 has them: of no run
+    with ledger.noting(run="other"):
+        ledger.append(ONE)
+    with ledger.noting(run="mine"):
+        ledger.append(ONE)
+    for run, own in (("", 0), ("mine", 1), ("other", 1)):
+        ledger.check_plan([Mechanism(4.0, 1.0, most - 4 + own)], run=run)
+        with pytest.raises(ArgumentError, match="total_epsilon"):
+            ledger.check_plan([Mechanism(4.0, 1.0, most - 3 + own)], run=run)
+
+
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
@@ -234,6 +275,36 @@ def test_an_account_is_not_opened_under_one_of_two_names(tmp_path):
     assert opened(path, total=4.0).account == Ledger.load(path).account
 
 
+def test_an_account_that_is_refused_leaves_the_rollback_guard_alone(tmp_path, monkeypatch):
+    """For as long as it were away, an old copy could be put back."""
+    path = tmp_path / "book"
+    Ledger(path).append(ONE)
+    (tmp_path / "other").hardlink_to(path)
+    noted = []
+    monkeypatch.setattr(rollback_guard, "note", lambda *given: noted.append(given))
+    with pytest.raises(ArgumentError, match="second name"):
+        opened(path, total=4.0)
+    assert noted == []
+    assert (tmp_path / "book.seen").exists()
+
+
+def test_a_kill_between_an_account_and_the_guards_note_loses_neither(tmp_path, monkeypatch):
+    path = tmp_path / "book"
+    Ledger(path).append(ONE)
+    monkeypatch.setattr(rollback_guard, "note", lambda *_: None)  # as if killed just before
+    account = opened(path, total=4.0).account
+    found = Ledger.load(path)
+    assert (found.account, len(found)) == (account, 1)
+
+
+def test_files_say_by_their_format_what_older_versions_would_overlook(tmp_path):
+    Ledger(tmp_path / "plain").append(ONE)
+    opened(tmp_path / "account")
+    Ledger(tmp_path / "splits").divide({"train": 0.7, "test": 0.3})
+    formats = {name: json.loads((tmp_path / name).read_text().splitlines()[0])["format"] for name in NUMBERED}
+    assert formats == NUMBERED
+
+
 @pytest.mark.parametrize("begun", [True, False])
 def test_an_account_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch, begun):
     path = tmp_path / "book"
@@ -304,10 +375,21 @@ def test_a_bad_account_is_refused_by_name_and_leaves_no_file(bad, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_account_holds_plain_numbers_within_its_limits():
+    account = Account(Fraction(3, 2), Fraction(1, 1000))
+    assert (type(account.total_epsilon), type(account.delta)) == (float, float)
+    assert Account(1e6, 0.1).to_dict() == {"total_epsilon": 1e6, "delta": 0.1, "unit": "row"}
+    assert Account(1.0).delta == 1e-5
+    for bad in ((1.000001e6, 1e-5), (1.0, 0.100001), (1.0, 9e-13)):
+        with pytest.raises(ArgumentError, match="total_epsilon=|delta="):
+            Account(*bad)
+
+
 def test_what_is_left_is_asked_of_the_account():
     ledger = opened(total=2.0, delta=1e-6)
     ledger.append(ONE)
     assert ledger.remaining() == ledger.remaining(2.0, 1e-6) < 2.0
     assert ledger.remaining(1.8) == ledger.remaining(1.8, 1e-6)
-    with pytest.raises(ArgumentError, match="no account: give a total"):
-        Ledger().remaining()
+    for half in ({}, {"epsilon": 2.0}, {"delta": 1e-6}):
+        with pytest.raises(ArgumentError, match="no account: give a total"):
+            Ledger().remaining(**half)

@@ -8,7 +8,9 @@ import os
 import pytest
 
 from doorway import ONE, go
+from dpmac.checks import ArgumentError
 from dpmac.extensions import ledger_file as chain
+from dpmac.extensions.entries import to_dict
 from dpmac.extensions.ledger_header import LINE_BYTES
 from dpmac.privacy import Ledger
 from dpmac.privacy.entry import Entry
@@ -104,3 +106,20 @@ def test_a_line_has_a_megabyte_at_most(tmp_path):
     ledger.path.write_text(f"{header}\n{full} \n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"line 2: damaged \(1,048,577 bytes"):
         Ledger.read(ledger.path)
+
+
+def test_the_longest_release_can_be_written_and_read_back(tmp_path):
+    """Its digest makes the line longer by less than the hundred bytes that are left for it."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+
+    def named(*lengths):
+        scales = {"x" * length: 1.0 for length in lengths}
+        return Entry("test", 1.0, 0.5, scales=scales, run=ledger.run, date="2026-01-31")
+
+    many = range(60_000, 60_017)
+    room = LINE_BYTES - 100 - len(json.dumps(to_dict(named(0, *many))))
+    with pytest.raises(ArgumentError, match="a line of a ledger may have 1,048,576 bytes"):
+        ledger.append(named(room + 1, *many))
+    assert len(ledger) == 0
+    ledger.append(named(room, *many))
+    assert Ledger.read(ledger.path).entries == ledger.entries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -41,7 +42,8 @@ def test_origins_and_plans_keep_it():
     assert known.within(book)
     plan = Plan(100, 10, 5, 2.0, 1e-5, before=book.mechanisms())
     assert plan_from(json.loads(json.dumps(plan.to_dict()))) == plan
-    assert mechanism_from(plain_of(RUN[0])) == RUN[0]
+    for one in (RUN[0], replace(RUN[0], split="train"), replace(ENTRY.mechanism(), split="test")):
+        assert mechanism_from(plain_of(one)) == one
 
 
 ODD = {
@@ -69,6 +71,12 @@ def test_an_odd_search_is_refused(odd):
     ODD[odd](line["search"])
     with pytest.raises((KeyError, TypeError, AttributeError, ValueError)):
         from_dict(line)
+
+
+def test_a_release_of_a_search_may_be_made_as_often_as_a_training_steps():
+    line = json.loads(json.dumps(to_dict(ENTRY)))
+    line["search"]["cases"][0][0]["count"] = STEPS
+    assert from_dict(line).search.cases[0][0].count == STEPS
 
 
 def test_a_search_says_its_least_noise_and_no_rate():

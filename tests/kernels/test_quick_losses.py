@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting.pld import common
+from dp_accounting.pld import common, pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as library
 
 from dpmac.kernels.loss_distributions import FULL, MEDIUM, QUICK, _composed, composed
@@ -71,6 +71,29 @@ def test_losses_are_composed_within_the_librarys_bounds(shape, count, tail):
 def test_the_mass_of_an_infinite_loss_grows_with_every_release():
     found = OneWay(0.5, 0, np.array([0.5, 0.2]), 0.3).times(4, 1e-3)
     assert found.infinite == pytest.approx(1e-3 + 1 - 0.7**4, rel=1e-12)
+
+
+def test_losses_are_composed_with_others_but_for_next_to_nothing_at_either_end():
+    """Of less than half of 1e-15."""
+    other = OneWay(0.5, 4, np.array([1.0]), 0.2)
+    for end, kept in ((4e-16, slice(1, 3)), (6e-16, slice(0, 4))):
+        masses = np.array([end, 0.5, 0.2, end])
+        for one, another in ((OneWay(0.5, -7, masses, 0.3), other), (other, OneWay(0.5, -7, masses, 0.3))):
+            found = one.beside(another)
+            assert found.lowest == -3 + kept.start
+            np.testing.assert_allclose(found.masses, masses[kept], atol=1e-16)
+            assert found.infinite == pytest.approx(1 - 0.7 * 0.8, rel=1e-12)
+
+
+@pytest.mark.parametrize("lowest", [-3, -1, 0, 2])
+@pytest.mark.parametrize("delta", [0.1, 0.12, 0.3, 0.6, 0.95])
+def test_the_epsilon_of_a_few_losses_is_the_librarys(lowest, delta):
+    """Also where it is below every loss, and where the mass of an infinite loss is all of delta."""
+    masses = np.array([0.2, 0.3, 0.1, 0.3])
+    theirs = pld_pmf.DensePLDPmf(0.5, lowest, masses, 0.1, True)
+    expected = theirs.get_epsilon_for_delta(delta)
+    assert OneWay(0.5, lowest, masses, 0.1).epsilon(delta) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    assert math.isfinite(expected)
 
 
 LISTS = [

@@ -12,7 +12,7 @@ from dpmac.checks import ArgumentError
 from dpmac.kernels import selection as kernel
 from dpmac.kernels.loss_distributions import FULL, MEDIUM, composed
 from dpmac.kernels.moments import event_of
-from dpmac.kernels.selection import SPARE, Selection, distribution, moments
+from dpmac.kernels.selection import SPARE, Selection, distribution, moments, with_searches
 from dpmac.kernels.tries import Tries
 from dpmac.planning.calibration import calibrate
 from dpmac.privacy.accounting import MIN_DELTA, ROUNDOFF, Mechanism, epsilon_of, figure_of
@@ -165,6 +165,57 @@ def test_a_search_composes_with_everything_else():
     assert twice == epsilon_of([one, one], 1e-5)
 
 
+def test_a_search_among_other_releases_is_composed_as_a_search():
+    """As a Gaussian release of its least noise it would cost far less than it does."""
+    one, other = search((Mechanism(2.0),)), Mechanism(50.0)
+    both = composed([one, other], COARSE).get_epsilon_for_delta(1e-5)
+    assert both > 1.2 * epsilon_of([Mechanism(2.0), other], 1e-5)
+    assert both == with_searches([one, other], COARSE).get_epsilon_for_delta(1e-5)
+
+
+def test_both_accounts_hold_beside_other_releases_too():
+    """Each is the smaller one somewhere; what is reported is never more than either."""
+    few = search((Mechanism(4.0),)), Mechanism(50.0)
+    many = search((replace(STEPS, count=200, overflow=0.0),), mean=40), Mechanism(50.0)
+    kinds = set()
+    for mechanisms, delta in ((few, 1e-5), (many, 1e-5), (many, 1e-11)):
+        rdp = epsilon_of(mechanisms, delta, "rdp")
+        left = delta - ROUNDOFF * (1 + sum(m.count for m in mechanisms))
+        pld = composed(mechanisms, FULL).get_epsilon_for_delta(left)
+        found = figure_of(mechanisms, delta)
+        assert found[0] == pytest.approx(min(rdp, pld), rel=1e-9)
+        kinds.add(found[1])
+    assert kinds == {"pld", "rdp"}
+
+
+def test_rounding_is_reckoned_with_on_the_safe_side(monkeypatch):
+    """Every bound grows with the margin; here it is huge."""
+    bounded = moments
+    assert 0.9e-12 < kernel._UP - 1.0 < 1.1e-12
+    run = Selection(((replace(STEPS, overflow=1e-13),),), Tries.of_mean(10))
+    orders, divergence = np.array([1.5, 2.0, 8.0]), np.array([0.1, 0.2, 3.0])
+
+    def figures():
+        kernel._curve.cache_clear()
+        curve = kernel._curve(run, COARSE)
+        return [curve.shift, *curve.bound(np.array([3.0, 4.0])), *bounded([divergence], orders, run.tries)]
+
+    before = figures()
+    one = Mechanism(run.least_noise, search=run)
+    monkeypatch.setattr(kernel, "moments", lambda _, orders, __: np.full(len(orders), 0.1))
+    assert kernel.renyi_epsilon([one], 1e-5, COARSE) < math.inf
+    monkeypatch.setattr(kernel, "_UP", 2.0**30)
+    assert kernel.renyi_epsilon([one], 1e-5, COARSE) == math.inf  # full samples, 2**30 times as likely
+    assert all(more > less for more, less in zip(figures(), before, strict=True))
+    kernel._curve.cache_clear()
+
+
+def test_no_curve_says_more_than_one():
+    curve = kernel._curve(Selection(((STEPS,),), Tries.of_mean(10)), COARSE)
+    assert curve.delta(np.array([-90.0])) == [1.0]
+    assert curve.bound(np.array([-90.0, 0.0])).max() == 1.0
+
+
 def test_both_accounts_hold_and_the_smaller_is_reported():
     one = search((Mechanism(4.0),))
     pld, rdp = figure_of([one], 1e-5), figure_of([one], 1e-5, "rdp")
@@ -222,6 +273,41 @@ def test_full_samples_are_taken_from_delta():
     assert epsilons[0] < epsilons[1] < epsilons[2] < epsilons[3] == math.inf
 
 
+def test_full_samples_of_any_case_count_and_of_all_runs():
+    """Whichever case is tried: a candidate whose samples are never full does not make up for one whose are."""
+    rare, never = (replace(STEPS, overflow=o) for o in (1e-6, 0.0))
+    for cases in (((rare,), (never,)), ((never,), (rare,))):
+        assert epsilon_of([search(*cases)], 1e-5, "rdp") == math.inf
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5])
+def test_as_little_of_delta_is_set_aside_for_full_samples_as_will_do(share):
+    """(1 + exp(epsilon)) times their chance in all runs, of all steps."""
+    delta, plain = 1e-5, search((replace(STEPS, overflow=0.0),))
+    epsilon = epsilon_of([plain], delta * (1 - share), "rdp")
+    chance = share * delta / (1 + math.exp(epsilon)) / (10 * 60)
+    found = epsilon_of([search((replace(STEPS, overflow=0.999 * chance),))], delta, "rdp")
+    assert found == pytest.approx(epsilon, rel=1e-9)
+    assert epsilon_of([search((replace(STEPS, overflow=1.001 * chance),))], delta, "rdp") > found
+
+
+def test_full_samples_of_runs_that_cost_a_lot_are_no_error():
+    """exp(epsilon) is beyond a double."""
+    costly = Mechanism(0.02, 0.5, 10, "training step", 1e-12)
+    assert epsilon_of([search((replace(costly, overflow=0.0),))], 1e-5, "rdp") > 710
+    assert epsilon_of([search((costly,))], 1e-5, "rdp") == math.inf
+
+
+def test_divergences_of_low_orders_are_bounded_by_their_own():
+    """Of an order in (1, 2] too; where a higher order has less, by that one's."""
+    orders, tries = np.array([1.5, 2.0, 3.0]), Tries.of_mean(1.5)
+    divergence = np.array([0.1, 4.0, 9.0])
+    constant = min((1 - 1 / o) * d - math.log(tries.chance) / o for o, d in zip(orders, divergence, strict=True))
+    formula = divergence + math.log(tries.mean) / (orders - 1) + constant
+    assert (np.diff(formula) > 0).all()
+    assert moments([divergence], orders, tries) == pytest.approx(formula, rel=1e-11)
+
+
 # --- what is no search ------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +324,8 @@ def test_a_search_needs_runs_and_no_search_within():
         search((STEPS,), ())
     with pytest.raises(ArgumentError, match="no bound here"):
         search((search((STEPS,)),))
+    with pytest.raises(ArgumentError, match="no bound here"):
+        search((STEPS,), (STEPS, search((STEPS,)), STEPS))
 
 
 def test_a_search_is_never_taken_for_a_gaussian_release():
@@ -259,4 +347,6 @@ def test_the_description_names_the_law_and_the_runs():
     assert "logarithmic law with a mean of 10" in said
     assert "Poisson sample of the persons" in said
     assert "score: Gaussian mechanism" in said
+    assert "each run costs at most the largest of these: " in said
+    assert "; each run: training step: " in search((STEPS,)).describe("persons")
     assert kernel.Selection is Selection

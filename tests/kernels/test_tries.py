@@ -74,6 +74,61 @@ def test_coins_are_exact_however_many_digits_that_takes():
     assert not coins(0, 0, 6).falls(Fraction(6, 2**159))
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("mean", [1.1, 2.7, 31])
+def test_a_chance_has_forty_binary_digits_and_no_fewer(mean, shape):
+    """Which nearly always decides a coin at once, and moves the mean by next to nothing."""
+    chance = Tries.of_mean(mean, shape).chance
+    assert (chance * 2**40).is_integer()
+    finer = [Tries(chance + step * 2.0**-40, shape).mean for step in (-0.50001, 0.50001)]
+    assert finer[1] <= mean * (1 + 1e-15)
+    assert mean * (1 - 1e-15) <= finer[0]
+
+
+def test_the_account_has_the_odds_against_the_last_try():
+    assert Tries(0.25).odds == 3.0
+    assert Tries(0.8, 1.0).odds == pytest.approx(0.25, rel=1e-15)
+
+
+def test_a_law_is_logarithmic_unless_a_shape_is_given_and_holds_plain_numbers():
+    assert Tries(0.5) == Tries(0.5, 0.0)
+    tries = Tries(np.float32(0.5), np.int64(1))
+    assert (type(tries.chance), type(tries.shape)) == (float, float)
+
+
+def test_the_limits_of_a_law_are_laws():
+    for chance in (2.0**-40, 1.0 - 2.0**-40):
+        assert Tries(chance).chance == chance
+    for chance in (math.nextafter(2.0**-40, 0.0), math.nextafter(1.0 - 2.0**-40, 1.0)):
+        with pytest.raises(ArgumentError, match="chance"):
+            Tries(chance)
+    least = -1.0 + 2.0**-10
+    assert Tries(0.5, least).shape == least
+    with pytest.raises(ArgumentError, match="shape"):
+        Tries(0.5, math.nextafter(least, -1.0))
+
+
+def test_a_mean_that_a_shape_has_only_with_endless_coins_is_refused():
+    """Before, another mean was taken without a word, or a draw took hours."""
+    most = Tries(2.0**-20, -0.9).mean
+    assert Tries.of_mean(most * 0.999, -0.9).mean == pytest.approx(most * 0.999, rel=1e-6)
+    with pytest.raises(ArgumentError, match=rf"shape=-0.9: its law has a mean of {most:.3g} at most"):
+        Tries.of_mean(most * 1.001, -0.9)
+
+
+def test_a_draw_takes_a_few_coins_for_each_turn_however_far_the_law_reaches():
+    """A number that is rejected is rejected at its first bad coin, not after all of them."""
+    tries, source, tossed = Tries.of_mean(100, -0.5), SeededNoise(1), []
+
+    def uniform(count):
+        tossed.append(count)
+        return source.uniform(count)
+
+    for _ in range(20):
+        tries.drawn(uniform)
+    assert sum(tossed) < 20 * 20 / tries.chance
+
+
 def test_numbers_that_make_no_law_are_refused():
     for mean in (1.0, 0, -3, 101, math.nan, "many"):
         with pytest.raises(ArgumentError, match="tries"):

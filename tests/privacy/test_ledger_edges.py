@@ -171,3 +171,14 @@ def test_a_plain_list_of_releases_keeps_what_it_is_given():
     releases.append(STEP)
     assert releases.entries == (STEP,)
     assert releases.epsilon(DELTA) == epsilon_of([STEP.mechanism()], DELTA)
+
+
+def test_releases_by_themselves_are_of_one_unit():
+    """What the ledger of users builds on: see also its own check, which knows the account."""
+    releases = Releases()
+    releases.check_unit("person")
+    releases.append(STEP)
+    releases.check_unit("row")
+    with pytest.raises(ArgumentError, match="whose unit of privacy is a row, not a person"):
+        releases.append(Entry("step", 2.0, 0.5, unit="person"))
+    assert releases.entries == (STEP,)

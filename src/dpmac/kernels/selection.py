@@ -236,7 +236,7 @@ def renyi_epsilon(mechanisms: Sequence[Mechanism], delta: float, effort: Effort)
             full += m.count * m.search.tries.mean * max(chances) * _UP
     for share in (0.0, *SHARES):
         epsilon = float(rdp.compute_epsilon(orders, total, delta * (1 - share))[0])
-        if full == 0.0 or (1 + math.exp(min(epsilon, 700.0))) * full <= share * delta:
+        if (1 + math.exp(min(epsilon, 700.0))) * full <= share * delta:
             return max(0.0, epsilon)
     return math.inf
 

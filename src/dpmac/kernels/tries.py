@@ -6,8 +6,9 @@ binomial law with ``shape`` s and chance g (Papernot and Steinke, arXiv 2110.036
     Pr[K = k] is proportional to (1 - g)^k * product over l = 1 ... k-1 of (l + s) / (l + 1),    k = 1, 2, 3, ...
 
 s = 0 is the logarithmic law, s = 1 the geometric one. For s <= 1 every factor of the product is at most 1, so K is a
-geometric number, accepted if a coin of chance (l + s) / (l + 1) falls well for every l < K. The coins are exact: their
-chances are fractions, compared with as many random digits as it takes. No real number is rounded on the way.
+geometric number, accepted if a coin of chance (l + s) / (l + 1) falls well for every l < K; the first that does not
+begins anew. The coins are exact: their chances are fractions, compared with as many random digits as it takes. No real
+number is rounded on the way.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from fractions import Fraction
 
 from torch import Tensor
 
-from dpmac.checks import number
+from dpmac.checks import ArgumentError, number
 
 MOST = 100.0  # tries on average: more cost more than they find, and take a while to draw
 LEAST = 1.1
+_RAREST = 2.0**-20  # chance: a few million coins are then tossed for one K
 _DIGITS = 53  # of a uniform draw
 _LOT = 64  # draws at a time
 _FINE = 2.0**40  # chances are whole multiples of 1 / this, so that one draw nearly always decides
@@ -47,11 +49,11 @@ class Tries:
     def of_mean(cls, mean: float, shape: float = 0.0) -> Tries:
         """The law whose mean is ``mean``, up to the rounding of the chance to 40 digits."""
         mean = number("tries", mean, f"give how many on average, from {LEAST:g} to {MOST:g}", low=LEAST, high=MOST)
-        low, high = 2.0**-40, 1.0 - 2.0**-40  # the mean falls as the chance grows
-        while high - low > 1e-15 * high:
+        low, high = _RAREST, 1.0  # the mean falls as the chance grows
+        if (most := cls(low, shape).mean) < mean:
+            raise ArgumentError("shape", shape, f"its law has a mean of {most:.3g} at most: give a larger shape")
+        for _ in range(60):  # each halves the logarithm of the ratio
             middle = math.sqrt(low * high)
-            if middle in (low, high):
-                break
             if cls(middle, shape).mean > mean:
                 low = middle
             else:
@@ -75,12 +77,13 @@ class Tries:
         """A fresh K. How long this takes depends on it, as the search itself does."""
         coins = _Coins(uniform)
         chance, shape = Fraction(self.chance), Fraction(self.shape)
-        while True:
-            k = 1
-            while not coins.falls(chance):
+        k = 1
+        while not coins.falls(chance):
+            if coins.falls((k + shape) / (k + 1)):
                 k += 1
-            if all(coins.falls((other + shape) / (other + 1)) for other in range(1, k)):
-                return k
+            else:
+                k = 1
+        return k
 
     def described(self) -> str:
         """The law in words."""
