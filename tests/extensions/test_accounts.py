@@ -381,7 +381,7 @@ def test_an_account_holds_plain_numbers_within_its_limits():
     assert Account(1e6, 0.1).to_dict() == {"total_epsilon": 1e6, "delta": 0.1, "unit": "row"}
     assert Account(1.0).delta == 1e-5
     for bad in ((1.000001e6, 1e-5), (1.0, 0.100001), (1.0, 9e-13)):
-        with pytest.raises(ArgumentError, match="total_epsilon=|delta="):
+        with pytest.raises(ArgumentError, match=r"total_epsilon=|delta="):
             Account(*bad)
 
 
