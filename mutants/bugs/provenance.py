@@ -44,7 +44,16 @@ MUTANTS = (
         "extensions/provenance.py",
         "counted(made) - held.get(run, Counter())",
         "sum(held.get(run, Counter()).values()) < sum(m.count for m in made)",
-        (f"{SPLITS}::test_a_split_with_as_many_releases_does_not_hold_those_of_another",),
+        (f"{SPLITS}::test_the_same_name_of_a_run_in_two_splits_is_no_proof_either",),
+    ),
+    Mutant(
+        "splits-share-the-name-of-a-run",
+        "What two splits have released has the name of one run, unless somebody names it.",
+        "It is one ledger. Real: runs were compared by name and number.",
+        "extensions/split_ledgers.py",
+        "split=self.name, run=entry.run or self.run)",
+        "split=self.name)",
+        (f"{SPLITS}::test_releases_of_two_splits_are_of_two_runs_unless_somebody_says_otherwise",),
     ),
     Mutant(
         "longer-run-taken-for-both",

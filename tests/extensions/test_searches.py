@@ -9,8 +9,14 @@ from itertools import permutations
 import pytest
 import torch
 
+<<<<<<< HEAD
 from dpmac.extensions.searches import best_of
 from dpmac.methods.merits import MERITS, merit_of
+=======
+from dpmac.extensions.searches import Prepaid, Rehearsal, Rehearsed, best_of
+from dpmac.methods.score import MERITS, merit_of
+from dpmac.privacy import Entry, Ledger, Mechanism
+>>>>>>> surv
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,32 @@ def test_the_best_does_not_depend_on_the_order_of_the_runs(scores):
     best = max(score for score in scores if not math.isnan(score))
     for order in permutations(scores):
         assert best_of(len(order), lambda turn, order=order: Made(order[turn])).score == best
+
+
+def test_the_smallest_difference_decides():
+    for scores in ((1e-17, 2e-17), (-2e-17, -1e-17), (0.0, 5e-324)):
+        for order in permutations(scores):
+            assert best_of(2, lambda turn, order=order: Made(order[turn])).score == max(scores)
+
+
+@pytest.mark.parametrize("kind", [Prepaid, Rehearsal])
+def test_a_runs_ledger_begins_with_all_that_was_released_before(kind):
+    """A run plans on top of it; and whatever reads the run's ledger sees the same data set."""
+    before = Ledger(data_set="visits")
+    before.append(Entry("mean", 4.0, 1.0))
+    book = kind(before, [Mechanism(2.0)])
+    assert (book.data_set, book.entries) == ("visits", before.entries)
+    with pytest.raises(RuntimeError, match="not paid for"):
+        book.append(Entry("mean", 3.0, 1.0))
+    assert len(before) == len(book) == 1
+
+
+def test_a_rehearsal_ends_at_what_is_paid_for_and_keeps_nothing():
+    book = Rehearsal(Ledger(), [Mechanism(2.0)])
+    with pytest.raises(Rehearsed):
+        book.append(Entry("mean", 2.0, 1.0))
+    assert not len(book)
+    assert not issubclass(Rehearsed, Exception)  # or code between would take it for a failure
 
 
 def test_runs_none_of_which_has_a_score_are_the_first():

@@ -194,9 +194,10 @@ def _stop():
 def test_threads_and_notes_are_the_whole_ledgers(tmp_path):
     whole, train, test = divided(tmp_path / "book")
     views = [whole.split("train", train), whole.split("test", test)]
-    with views[0].noting(purpose="study", run="r1"):
+    with views[0].noting(purpose="study", model="first", run="r1"):
         views[0].append(ONE)
-    assert (whole.entries[0].purpose, whole.entries[0].run) == ("study", "r1")
+    noted = whole.entries[0]
+    assert (noted.purpose, noted.model, noted.run) == ("study", "first", "r1")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda k: views[k % 2].append(ONE), range(40)))
     assert len(Ledger.load(tmp_path / "book")) == 41
@@ -229,6 +230,44 @@ def test_a_long_name_of_the_data_set_does_not_lose_a_copy(tmp_path):
     ours.append(ONE)
     ours.save(tmp_path / "copy")
     assert "train" in Ledger.read(tmp_path / "copy").data_set
+
+
+@pytest.mark.parametrize(("length", "kept"), [(184, True), (185, False)])
+def test_the_longest_name_that_fits_into_a_copy_stays(tmp_path, length, kept):
+    whole, train, _ = divided(ledger=Ledger(data_set="x" * length))
+    ours = whole.split("train", train)
+    assert ours.data_set == f"{'x' * length * kept} (split train)".lstrip()
+    ours.append(ONE)
+    ours.save(tmp_path / "copy")
+    assert Ledger.read(tmp_path / "copy").data_set == ours.data_set
+
+
+def test_it_has_begun_when_the_whole_ledger_has():
+    whole, train, test = divided()
+    ours, theirs = whole.split("train", train), whole.split("test", test)
+    assert not ours.begun
+    theirs.append(ONE)
+    assert ours.begun
+
+
+def test_all_splits_have_one_unit():
+    """Also where the other splits alone have released: a statement of the whole ledger is of one unit."""
+    whole, train, test = divided()
+    ours, theirs = whole.split("train", train), whole.split("test", test)
+    theirs.append(ONE)
+    person = Entry("mean", 4.0, 1.0, unit=f"{PERSON} by id")
+    for refused in (lambda: ours.check_unit(person.unit), lambda: ours.append(person)):
+        with pytest.raises(ArgumentError, match="whose unit of privacy is a row, not a person by id"):
+            refused()
+    assert len(whole) == 1
+    other = f"{PERSON} by household"
+    fresh, train, _ = divided()
+    for refused in (
+        fresh.split("train", train).check_unit,
+        lambda u: fresh.append(Entry("m", 4.0, 1.0, unit=u, split="test")),
+    ):
+        with pytest.raises(ArgumentError, match="may have rows in several splits"):
+            refused(other)
 
 
 def test_a_seeded_run_is_replayed_in_its_split_only():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -82,6 +83,45 @@ def test_shares_that_divide_nothing_are_refused(shares):
     assert ledger.splits is None
 
 
+@pytest.mark.parametrize(
+    ("shares", "why"),
+    [
+        ({f"s{k}": 1 / 21 for k in range(21)}, "2 to 20 of them"),
+        ({"a": 1.5, "b": 0.5}, "share of 'a'=1.5"),
+        ({"a": 0.9e-6, "b": 1 - 0.9e-6}, "share of 'a'=9e-07"),
+        ({"a": 0.5, "b": 0.5 + 1.5e-9}, "which add up to 1"),
+        ({"a" * 41: 0.5, "b": 0.5}, "at most 40 letters"),
+        ({3: 0.5, "b": 0.5}, "at most 40 letters"),
+    ],
+)
+def test_limits_of_shares_are_named(shares, why):
+    with pytest.raises(ArgumentError, match=why):
+        Ledger().divide(shares)
+
+
+def test_what_is_within_the_limits_divides():
+    for shares in (
+        {f"s{k}": 1 / 20 for k in range(20)},
+        {"a": 1e-6, "b": 1 - 1e-6},
+        {"a": 0.5, "b": 0.5 + 0.9e-9},
+        {"a" * 40: 0.5, "b": 0.5},
+    ):
+        assert dict(Ledger().divide(shares, by="b" * 40).shares) == shares
+
+
+@pytest.mark.parametrize("by", [3, None, "b" * 41])
+def test_the_column_of_ids_has_a_short_name(by):
+    with pytest.raises(ArgumentError, match="of at most 40 characters"):
+        Ledger().divide(SHARES, by=by)
+
+
+def test_shares_are_kept_as_plain_numbers():
+    """In a file they would otherwise be another thing than in memory, and seal it otherwise."""
+    splits = Splits((("a", Fraction(1, 4)), ("b", np.float32(0.75))))
+    assert splits == Splits((("a", 0.25), ("b", 0.75)))
+    assert [type(share) for _, share in splits.shares] == [float, float]
+
+
 def test_a_data_set_is_divided_once(tmp_path):
     ledger = divided(tmp_path / "book")
     first = ledger.splits
@@ -149,7 +189,8 @@ def test_a_header_without_whole_splits_is_damaged(tmp_path):
     path = tmp_path / "book"
     divided(path)
     header = json.loads(path.read_text())
-    for broken in ([], {"shares": 3}, {"shares": {"a": 1.0}, "by": "", "key": ""}, {"shares": SHARES, "by": 1}):
+    no_key = header["splits"] | {"key": "no digits"}
+    for broken in ([], {"shares": 3}, {"shares": {"a": 1.0}, "by": "", "key": ""}, {"shares": SHARES, "by": 1}, no_key):
         path.write_text(json.dumps(header | {"splits": broken}) + "\n")
         with pytest.raises(ValueError, match="line 1: damaged"):
             Ledger.load(path)
@@ -196,7 +237,8 @@ def test_an_entry_of_a_split_that_nobody_declared_is_refused(tmp_path):
 
 def test_an_entry_of_persons_by_another_id_is_refused():
     for unit, by in ((PERSON, "patient"), (f"{PERSON} by household", "patient"), (f"{PERSON} by patient", "")):
-        with pytest.raises(ArgumentError, match="may have rows in several splits"):
+        said = "'patient'" if by else "an array without a name"
+        with pytest.raises(ArgumentError, match=f"divided by {said}: such a {unit} may have rows in several splits"):
             divided(by=by).append(Entry("mean", 4.0, 1.0, unit=unit, split="test"))
     divided(by="").append(Entry("mean", 4.0, 1.0, unit=PERSON, split="test"))
 

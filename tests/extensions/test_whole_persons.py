@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 from doorway import ONE, ask
 from dpmac.checks import ArgumentError
-from dpmac.extensions.persons import check_whole
+from dpmac.extensions.persons import check_whole, said_id
 from dpmac.extensions.provenance import Origin, Shaped
 from dpmac.extensions.world import SingleProcess
 from dpmac.privacy import Ledger, Persons, PrivateRows
@@ -89,6 +93,25 @@ def test_processes_agree_only_if_unit_and_rows_of_one_are_the_same_in_all():
     assert all(found.count(one) == 1 and one for one in found)
     assert agreed(rows=5) == found[0]
     assert agreed(rows=5, groups=[7, 8, 9, 9, 9], max_rows=2) == found[2]
+
+
+ONE_ID = [1, 1.0, True, Decimal(1), Decimal("1.0"), Fraction(1), np.int8(1), np.float32(1.0), np.bool_(True)]
+OTHERS = ["1", b"1", 2, 1.5, 1e300, float("inf"), float("-inf"), (1,), ("1",), (1, 1), "1.0", "", np.str_("a")]
+
+
+def test_ids_are_said_alike_if_and_only_if_they_are_equal():
+    """What is said of ids is compared between processes, and says which split a row is in."""
+    assert {said_id(one) for one in ONE_ID} == {said_id(1)}
+    assert said_id((1, "a")) == said_id((1.0, "a"))
+    assert said_id(np.str_("a")) == said_id("a")
+    assert said_id(float("inf")) == said_id(Decimal("inf")) == said_id(np.inf)
+    assert len({said_id(one) for one in [1, *OTHERS]}) == 1 + len(OTHERS)
+
+
+@pytest.mark.parametrize("bad", [None, float("nan"), Decimal("nan"), object(), [1], (1, None)])
+def test_what_cannot_be_compared_is_no_id(bad):
+    with pytest.raises(ArgumentError, match="give whole numbers or texts"):
+        said_id(bad)
 
 
 @pytest.mark.parametrize("gap", [None, "", float("nan")])

@@ -82,7 +82,6 @@ class SplitLedger(Ledger):
         return self._whole.begun
 
     def append(self, entry: Entry) -> None:
-        self.check_unit(entry.unit)
         self._whole.append(replace(entry, split=self.name, run=entry.run or self.run))
 
     def check_unit(self, unit: str, places: int | None = None) -> None:
