@@ -9,14 +9,9 @@ from itertools import permutations
 import pytest
 import torch
 
-<<<<<<< HEAD
-from dpmac.extensions.searches import best_of
-from dpmac.methods.merits import MERITS, merit_of
-=======
 from dpmac.extensions.searches import Prepaid, Rehearsal, Rehearsed, best_of
-from dpmac.methods.score import MERITS, merit_of
+from dpmac.methods.merits import MERITS, merit_of
 from dpmac.privacy import Entry, Ledger, Mechanism
->>>>>>> surv
 
 
 @dataclass(frozen=True)
