@@ -29,6 +29,15 @@ MUTANTS = (
         (f"{ORIGIN}::test_copies_keep_it",),
     ),
     Mutant(
+        "state-taken-for-public",
+        "A piece that keeps the state_dict of a trained network is taken for a public one.",
+        "Its values are bare tensors.",
+        "extensions/provenance.py",
+        "elif kind is dict and isinstance(one.get(_KEY), str):",
+        "elif kind is Origin and isinstance(one.get(_KEY), str):",
+        (f"{CONTENTS}::test_a_released_thing_is_found_in",),
+    ),
+    Mutant(
         "any-release-of-a-run-will-do",
         "A ledger that holds a part of a run's releases passes for one that holds all.",
         "The run's name is there.",

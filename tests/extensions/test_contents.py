@@ -11,6 +11,7 @@ import io
 import itertools
 import logging
 import operator
+import pickle
 import sqlite3
 import sys
 import threading
@@ -118,6 +119,8 @@ PLACES = {
     "a parametrization": hiding.parametrized,
     "an optimiser": lambda t: torch.optim.SGD([{"params": [torch.ones(1)], "made_by": t}], lr=1.0),
     "a transformer of scikit-learn": lambda t: FunctionTransformer(lambda x: t(x)),
+    "a state_dict": lambda t: t.state_dict(),
+    "a pickled state_dict": lambda t: pickle.loads(pickle.dumps([t.state_dict()])),
     "an exception": lambda t: ValueError(t),
     "a memory view": lambda t: memoryview(hiding.on_an_array(t)),
 }  # fmt: skip

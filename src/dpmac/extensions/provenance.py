@@ -209,9 +209,8 @@ def as_public(module: nn.Module, why: str) -> nn.Module:
 def origin_of(*things: Any, name: str = "thing") -> Origin:
     """The origin of these things and of everything that they hold (:mod:`dpmac.extensions.contents`).
 
-    Objects that cannot be inspected are listed in ``unseen``. A bare tensor, a file, and a variable that is looked up
-    by a name computed at run time (``globals()[...]``) have no known origin. Raises :class:`ArgumentError`, under
-    ``name``, for a thing that holds too many objects to inspect.
+    Objects that cannot be inspected are listed in ``unseen``. A bare tensor, a file and a variable that is looked up by
+    a name computed at run time have none. Raises :class:`ArgumentError`, under ``name``, for a thing too large.
     """
     seen: dict[int, Any] = {}  # by id; the objects are kept alive so that no id is reused
     return Origin.merged(*(found for thing in things for found in _origins_in(thing, seen, name)))
@@ -234,6 +233,8 @@ def _origins_in(thing: Any, seen: dict[int, Any], name: str) -> list[Origin]:
         seen[id(one)] = one
         if kind is Origin:
             found.append(one)
+        elif kind is dict and isinstance(one.get(_KEY), str):  # the metadata of a state_dict
+            found.append(Origin.from_dict(json.loads(one[_KEY])))
         if is_opaque(kind):
             found.append(Origin(unseen=(f"{module_of(kind)}.{kind.__qualname__}",)))
         waiting += held_by(one)
@@ -241,8 +242,7 @@ def _origins_in(thing: Any, seen: dict[int, Any], name: str) -> list[Origin]:
 
 
 def check_origin(ledger: Releases, delta: float | None = None, **things: Any) -> Origin:
-    """The origin of ``things``; raises :class:`ArgumentError` for the first one that was computed from releases which
-    ``ledger`` lacks, or that holds too many objects to inspect."""
+    """The origin of ``things``; raises :class:`ArgumentError` for one that is too large, or of others' releases."""
     known = {name: origin_of(thing, name=name) for name, thing in things.items()}
     for name, origin in known.items():
         if origin and not origin.within(ledger):
