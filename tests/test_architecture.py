@@ -103,6 +103,10 @@ def test_the_page_of_what_to_read_has_the_right_numbers_of_lines():
     for files, said in rows:
         found = sum(lines_of(PACKAGE / file) for file in re.findall(r"`([a-z_/]+\.py)`", files))
         assert int(said) == found, f"docs/trust.md says {said} of {files}: they have {found} lines"
+    arithmetic = sum(int(said) for files, said in rows if "`kernels/" in files)
+    for path in (ROOT / "README.md", ROOT / "docs" / "guarantee.md"):
+        (told,) = re.findall(r"(\d,\d{3})\s+of\s+arithmetic", path.read_text(encoding="utf-8"))
+        assert 0 <= int(told.replace(",", "")) - arithmetic <= 100, f"{path.name}: kernels have {arithmetic} lines"
 
 
 def test_the_argument_loads_itself_and_kernels_only():
