@@ -17,6 +17,7 @@ from dpmac.extensions.accounts import Account
 from dpmac.extensions.world import SINGLE_PROCESS
 from dpmac.extensions.writers import sole_writer
 from dpmac.privacy import Entry, Ledger
+from dpmac.tables.estimate import RANGES
 from dpmac.training.checkpoint import Checkpoints
 
 OPEN = ["--total-epsilon", "2", "--delta", "1e-6"]
@@ -50,6 +51,33 @@ def test_an_account_is_opened_with_all_that_it_says(run, tmp_path):
         "remaining": told["remaining"],
     }
     assert 1.999 < told["remaining"] <= 2.0
+
+
+def test_an_account_is_opened_in_new_folders_at_a_delta_of_its_own(run, tmp_path):
+    assert run("ledger", "init", "books/of/2024/patients.ledger", "--total-epsilon", "2").code == 0
+    assert Ledger.read(tmp_path / "books" / "of" / "2024" / "patients.ledger").account == Account(2.0, 1e-5)
+
+
+def test_no_account_is_opened_inside_a_finished_run(run, tmp_path):
+    """Its record must stay what the model was made of."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "dpmac.json").touch()
+    done = run("ledger", "init", "run/ledger.jsonl", *OPEN)
+    assert done.code == 2
+    assert "the record inside a finished run" in done.err
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["dpmac.json"]
+
+
+def test_a_ledger_says_whether_it_is_new_and_how_many_models_it_has_made():
+    book = Ledger()
+    assert accounts.standing(book, 1e-5) == "new, without a total (dpmac ledger init opens it with one)"
+    assert accounts.standing(Ledger.init(total_epsilon=2.0), 1e-5).startswith("new, epsilon 0.00 of 2 spent")
+    book.append(Entry(RANGES, 50.0, 1.0))
+    assert accounts.standing(book, 1e-5).startswith("0 models, epsilon ")
+    for count, said in ((1, "1 model, "), (2, "2 models, ")):
+        with book.noting(run=f"r{count}"):
+            book.append(Entry("training step", 50.0, 1.0))
+        assert accounts.standing(book, 1e-5).startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from dpmac import DPMACClassifier, DPMACRegressor, cli
 from dpmac.cli import app
+from dpmac.cli.budget import _settings, _text
 from dpmac.training import defaults
 from dpmac.training.defaults import Defaults, defaults_for, safe_delta
 
@@ -91,6 +92,28 @@ def test_the_table_speaks_of_whitening_and_of_units_beside_a_linear_model():
     assert "by drawn rows, power 0.25" in many
     for words in ("wide", "penalty", "None"):  # names of fields
         assert words not in many
+
+
+def test_every_kind_of_setting_is_shown_in_words():
+    known = {
+        "hidden": (5, 7),
+        "wide": False,
+        "bins": 32,
+        "whitening": None,
+        "penalty": 0.0,
+        "learning_rate": 0.1234567891,
+    }
+    shown = dict(_settings(known))
+    assert shown == {
+        "hidden": "5, 7",
+        "bins": "32 pieces of a number's range",
+        "whitening": "none",
+        "learning rate": "0.123457",
+    }
+    shown = dict(_settings(known | {"hidden": (), "bins": None, "whitening": 0.25, "penalty": 0.5}))
+    assert shown["hidden"] == "none: a linear model"
+    assert (shown["bins"], shown["whitening"], shown["penalty"]) == ("None", "by drawn rows, power 0.25", "0.5")
+    assert _text([1, 2.5, "a"]) == "1, 2.5, a"
 
 
 def test_a_one_off_release_is_counted_beside():

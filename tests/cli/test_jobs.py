@@ -143,6 +143,15 @@ def test_a_file_or_the_last_file_of_a_folder_says_when_it_was_written(tmp_path):
     assert Job.written_at(str(tmp_path)) == 60
 
 
+def test_pictures_are_written_when_the_last_of_them_is(monkeypatch):
+    asked = []
+    monkeypatch.setattr("dpmac.cli.pictures.written_at", lambda job: asked.append(job) or 7)
+    monkeypatch.setattr(Job, "written_at", staticmethod(lambda _: 5))
+    album = replace(WHOLE, pictures={"images": "path"})
+    assert (WHOLE.written_now(), album.written_now()) == (5, 7)
+    assert asked == [album]
+
+
 def test_a_job_may_have_no_privacy_and_says_so_in_its_file(tmp_path):
     replace(WHOLE, epsilon=math.inf).save(tmp_path)
     assert Job.load(tmp_path).epsilon == math.inf

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import os
 import shutil
 import signal
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import dpmac
+from cli.albums import write_album
 from cli.commands import lines_of, wait_for
-from dpmac.cli import places, scores, training
+from dpmac import ArgumentError
+from dpmac.cli import places, scores, several, training
 from dpmac.cli.jobs import Job
-from dpmac.privacy import Ledger
+from dpmac.cli.train import check_kept, train
+from dpmac.privacy import Entry, Ledger
 
 TRAIN = ["train", "patients.csv", "--schema", "patients.schema.json", "--epsilon", "1", "--quiet"]
 FAST = ["--epochs", "2", "--hidden", "none"]
@@ -342,3 +348,66 @@ def test_an_empty_file_may_become_a_ledger(tmp_path):
     (tmp_path / "book.ledger").write_text("something else\n")
     with pytest.raises(ValueError, match="line 1"):
         places.check_ledger(tmp_path / "book.ledger")
+
+
+def test_flags_are_off_unless_they_are_given():
+    for name in ("strict", "new_ledger", "quiet", "as_json", "autoencoder"):
+        assert inspect.signature(train).parameters[name].default is False
+
+
+def test_a_ledger_of_nearly_the_same_name_is_begun_if_that_is_meant(new_hospital, run):
+    """And what was said of where ranges come from stands in the model's folder."""
+    Ledger(new_hospital / "patients.ledger").append(Entry("mean", 4.0, 1.0))
+    words = ("patients.csv", "--schema", "patients.schema.json", "--epsilon", "1", "--epochs", "1", "--quiet")
+    more = ("--out", "model", "--ledger", "patient.ledger", "--ranges-from", "a code book")
+    refused = run("train", *words, *more)
+    assert refused.code == 2
+    assert "patients.ledger is beside it" in refused.err
+    assert not (new_hospital / "model").exists()
+    assert run("train", *words, *more, "--new-ledger").code == 0
+    assert len(Ledger.read(new_hospital / "patient.ledger")) > 0
+    assert "a code book" in run("statement", "model").out
+
+
+def test_answers_that_no_finished_run_could_keep_are_refused_beforehand():
+    job = Job("/t.csv", {"columns": {"a": {"kind": "number", "low": 0, "high": 1}}, "target": None}, "", 1.0, name="a")
+    check_kept(job)
+    for bad in ({"searched": "perhaps"}, {"ranges_from": "\ud800"}):
+        with pytest.raises(ArgumentError, match=next(iter(bad))):
+            check_kept(replace(job, **bad))
+
+
+@pytest.mark.parametrize("pictures", [False, True])
+@pytest.mark.parametrize("command", ["train", "resume"])
+def test_processes_compare_all_pictures_of_a_folder_and_the_files_of_a_table(
+    command, pictures, tmp_path, monkeypatch, run
+):
+    """Whoever reads a folder of pictures reads all files in it; of a table its Parquet files alone."""
+    asked = []
+
+    def same(world, file, *, pictures=False):
+        asked.append(pictures)
+        raise ArgumentError("file", file, "so far and no further")
+
+    monkeypatch.setattr(several, "check_same", same)
+    if command == "train":
+        (tmp_path / "t.csv").write_text("a\n" + "0.5\n" * 40)
+        (tmp_path / "s.json").write_text(
+            json.dumps({"columns": {"a": {"kind": "number", "low": 0, "high": 1}}, "target": None})
+        )
+        words = ["t.csv", "--schema", "s.json"]
+        if pictures:
+            write_album(tmp_path, 2)
+            words = ["images"]
+        done = run("train", *words, "--epsilon", "1", "--delta", "1e-5", "--out", "run")
+    else:
+        job = Job(
+            str(tmp_path / "t.csv"), {}, str(tmp_path / "book"), 1.0, pictures={"images": None} if pictures else None
+        )
+        resume = importlib.import_module("dpmac.cli.resume")
+        monkeypatch.setattr(resume, "_opened", lambda *_: (job, None))
+        monkeypatch.setattr(resume, "_check_spent", lambda *_: None)
+        (tmp_path / "run").mkdir()
+        done = run("resume", "run")
+    assert "so far and no further" in done.err
+    assert asked == [pictures]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from dpmac.cli import schema_check
 from dpmac.privacy import Ledger
-from dpmac.tables import Schema
+from dpmac.tables import Schema, crowding
+from dpmac.tables.naming import names_ids
 
 
 def test_a_template_has_columns_and_kinds_and_nothing_of_the_rows(new_hospital, run):
@@ -25,6 +28,22 @@ def test_a_template_has_columns_and_kinds_and_nothing_of_the_rows(new_hospital, 
     assert raw["positive"] is None
     assert "looking at the rows" in done.err
     assert "left out, as ids: patient." in done.err
+
+
+def test_a_template_says_how_cells_are_written_and_which_columns_are_crowded(run, tmp_path):
+    """What was found in the file, or what was said of it; and no word of it where nothing was found."""
+    rows = [f"{k},{k % 7};town {k % 120}" for k in range(240)]
+    (tmp_path / "decimal.csv").write_text("\n".join(["dose;town", *rows]))
+    (tmp_path / "plain.csv").write_text("\n".join(["dose,town", *(f"{k}.5,{'ab'[k % 2]}" for k in range(150))]))
+    found = run("schema", "init", "decimal.csv")
+    assert found.json()["cells"] == {"decimal": ",", "thousands": "."}
+    assert "more than 100 different values: town. " in found.err
+    said = run("schema", "init", "decimal.csv", "--decimal", ",", "--na", "unknown")
+    assert said.json()["cells"] == {"na": ["unknown"], "decimal": ","}
+    assert said.json()["columns"]["dose"]["kind"] == "number"
+    plain = run("schema", "init", "plain.csv")
+    assert "cells" not in plain.json()
+    assert "different values" not in plain.err
 
 
 def test_a_template_from_the_header_alone_does_not_depend_on_the_rows(new_hospital, run):
@@ -188,3 +207,51 @@ def test_a_model_that_is_not_finished_points_to_resume(new_hospital, run):
         done = run(*command)
         assert done.code == 1
         assert "its training was interrupted, or is still running. dpmac resume half  continues it" in done.err
+
+
+# --- what a check says of columns -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "listed"), [(0, None), (1, "n00"), (20, "n19"), (21, "n19 and 1 more"), (25, "n19 and 5 more")]
+)
+def test_columns_that_are_left_out_are_named_up_to_twenty(count, listed):
+    schema = SimpleNamespace(columns={"age": None})
+    table = dict.fromkeys(["age", "who", *(f"n{k:02d}" for k in range(count))])
+    said = schema_check._left_out(schema, table, "who")
+    assert len(said) == (count > 0)
+    if said:
+        assert f"left out: {count} column" in said[0]
+        assert said[0].endswith(listed)
+
+
+def test_columns_of_ids_are_named_by_name_or_by_cells():
+    """A name that may be a category's as well, "subject", is an id's if the schema has no list, or a long one."""
+    few, many, none = (
+        SimpleNamespace(classes=classes, ordered=False, dense=False)
+        for classes in ([f"v{k}" for k in range(20)], [f"v{k}" for k in range(21)], None)
+    )
+    number = SimpleNamespace(classes=None, ordered=True, dense=True)
+    cells = {
+        "subject": ["a", "b"] * 50,
+        "patient_id": ["a", "b"] * 50,
+        "code": [f"c{k}" for k in range(100)],
+        "age": range(100),
+    }
+    assert names_ids("subject") is False
+    for column, sure in ((few, False), (many, True), (none, True), (number, True)):
+        assert schema_check._is_id(column, cells, "subject") is sure
+    assert schema_check._is_id(few, cells, "patient_id")
+    assert schema_check._is_id(few, cells, "code")
+    assert not schema_check._is_id(number, cells, "age")
+    (said,) = schema_check._ids(SimpleNamespace(features={"subject": many, "code": few, "age": number}), cells)
+    assert said.startswith("ids: subject, code: ")
+    assert schema_check._ids(SimpleNamespace(features={"age": number}), cells) == []
+
+
+def test_a_check_looks_at_persons_and_at_crowded_columns_at_epsilon_two(new_hospital, run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(crowding, "crowding", lambda *given: asked.append(given[1:]) or "many values")
+    done = run("schema", "check", "patients.schema.json", "patients.csv", "--groups", "patient")
+    assert "many values" in done.out
+    assert asked == [(400, 2.0, "person")]

@@ -11,7 +11,8 @@ import pytest
 from dpmac import training
 from dpmac.checks import ArgumentError
 from dpmac.cli.ending import Failed, Told
-from dpmac.cli.several import _ended_as_interrupted, check_same, leads_here, said_once, several
+from dpmac.cli.jobs import Job
+from dpmac.cli.several import _ended_as_interrupted, check_same, leads_here, rows_of, said_once, several
 from dpmac.extensions.world import SINGLE_PROCESS, WorldError
 from talking import talk
 
@@ -105,6 +106,31 @@ def test_all_files_of_a_folder_are_looked_at(tmp_path):
         (folders[1] / name).write_bytes(b"1234")
     (folders[0] / "sub" / "y.parquet").write_bytes(b"")
     assert all(isinstance(error, ArgumentError) for error in same(*folders))
+
+
+def test_all_files_of_a_folder_of_pictures_are_looked_at(tmp_path):
+    def same_pictures():
+        def work(world):
+            check_same(world, str(tmp_path / str(world.rank) / "rows"), pictures=True)
+
+        return [one.error for one in talk(2, work)]
+
+    for rank in "01":
+        for name in ("cat/a.png", "dog/b.jpg"):
+            path = tmp_path / rank / "rows" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"1234")
+    assert same_pictures() == [None, None]
+    (tmp_path / "1" / "rows" / "dog" / "b.jpg").write_bytes(b"12345")
+    assert all("process 1 sees another file" in str(error) for error in same_pictures())
+
+
+def test_pictures_are_divided_as_they_lie():
+    table = SimpleNamespace(part=lambda rank, size: ("part", rank, size))
+    world = SimpleNamespace(rank=1, size=3)
+    for groups in (None, "who"):
+        job = Job("/rows", {}, "", 1.0, pictures={"images": None}, groups=groups)
+        assert rows_of(world, table, job) == ("part", 1, 3)
 
 
 def test_one_process_needs_no_file_to_compare():

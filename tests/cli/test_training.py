@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -369,9 +370,47 @@ def test_the_steps_and_the_delta_are_the_estimators(more, job):
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_progress_is_shown_unless_it_is_to_be_quiet(quiet, job, folder, monkeypatch):
-    watched = []
-    shown = training.shown
+    watched, work = [], []
+    shown, work_shown = training.shown, training.work_shown
+    monkeypatch.setattr(training, "work_shown", lambda *, show: work.append(show) or work_shown(show=False))
     monkeypatch.setattr(training, "shown", lambda watch: (watched.append(watch), shown(None))[1])
     paying(monkeypatch, 1)
     training.train(job, folder, TABLE, None, quiet=quiet, world=SINGLE_PROCESS)
     assert [watch is None for watch in watched] == [quiet]
+    assert work == [not quiet]
+
+
+def test_a_ledger_whose_name_was_asked_about_is_begun_beside_a_similar_one(job, folder, monkeypatch):
+    Ledger(f"{job.ledger}s").append(Entry("mean", 4.0, 1.0))
+    with pytest.raises(ArgumentError, match="books is beside it"):
+        Ledger.at(job.ledger)
+    paying(monkeypatch, 1)
+    training.train(job, folder, TABLE, None, quiet=True, world=SINGLE_PROCESS)
+    assert len(Ledger.read(job.ledger)) == 1
+
+
+def test_releases_of_others_are_counted_from_the_first_since_the_run_began(tmp_path):
+    ledger, checkpoints = Ledger(), Checkpoints(tmp_path / "kept")
+    for run in ("before", "other", checkpoints.run, "other"):
+        with ledger.noting(run=run):
+            ledger.append(Entry("mean", 4.0, 1.0))
+    job = Job("", {}, "", 1.0, before=1)
+    assert training._of_others(ledger, job, checkpoints) == 2
+
+
+def test_errors_name_lines_where_one_process_has_all_rows_of_a_table(job):
+    several = SimpleNamespace(size=2)
+    pictures = replace(job, pictures={"images": None})
+    for asked, world in ((job, several), (pictures, SINGLE_PROCESS), (pictures, several)):
+        assert isinstance(training._lines(asked, world), nullcontext)
+    assert not isinstance(training._lines(job, SINGLE_PROCESS), nullcontext)
+
+
+def test_scores_of_pictures_are_of_public_rows(job, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(scores, "evaluation_of_pictures", lambda *what, **more: asked.append((what[1:], more)) or {})
+    estimator = SimpleNamespace(predict_proba=lambda pixels: f"p of {pixels}")
+    public = SimpleNamespace(pixels="pixels", labels="labels")
+    scored = replace(job, public_test="/somewhere/album", pictures={"images": None})
+    training._evaluated(estimator, tmp_path, public, scored)
+    assert asked == [(("p of pixels", "labels", "album"), {"public": True})]

@@ -6,6 +6,7 @@ import inspect
 import math
 import warnings
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import torch
 
 from dpmac import ArgumentError, DPMACAutoencoder, DPMACClassifier, DPMACRegressor, Machine
 from dpmac.estimators import base
-from dpmac.estimators.base import PrivateEstimator
+from dpmac.estimators.base import PrivateEstimator, WideNetwork
 from dpmac.extensions.world import WorldError
 from dpmac.mac import GaussNewton, cosine
 from dpmac.methods import Gradients
@@ -272,3 +273,37 @@ def test_layers_are_those_that_were_asked_for(sizes, units):
 def test_layers_that_are_none_are_refused(sizes):
     with pytest.raises(ArgumentError, match="hidden_layer_sizes="):
         Model(sizes)._hidden()
+
+
+# --- what the rule's answer becomes -----------------------------------------------------------------------------------
+
+
+def ruled(**more):
+    return SimpleNamespace(
+        **{"hidden": (4,), "activation": "relu", "wide": False, "penalty": 0.0, "average": 0.9} | more
+    )
+
+
+def test_the_rules_penalty_and_average_are_those_of_the_steps():
+    step = DPMACClassifier()._wstep(0.25, ruled(penalty=0.125, average=0.75), None)
+    assert (step.wstep.lr, step.wstep.penalty, step.decay) == (0.25, 0.125, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("asked", "more", "kind"),
+    [
+        (None, {"wide": True}, WideNetwork),
+        (None, {}, DenseNetwork),
+        ("tanh", {"wide": True}, DenseNetwork),
+        (None, {"wide": True, "activation": "tanh"}, DenseNetwork),
+    ],
+)
+def test_units_are_beside_a_linear_model_where_the_rule_says_so_and_they_are_rectified(asked, more, kind):
+    made = DPMACClassifier(activation=asked)._network(3, 2, ruled(**more), SeededNoise(0))
+    assert type(made) is kind
+
+
+@pytest.mark.parametrize("odd", [3, ("relu",), torch.relu])
+def test_an_activation_is_a_name_or_a_whole_one(odd):
+    with pytest.raises(ArgumentError, match=r"activation=.*: give the name of one, or an Activation"):
+        DPMACClassifier(activation=odd)._network(3, 2, ruled(), SeededNoise(0))

@@ -42,6 +42,18 @@ def test_a_total_has_room_for_exactly_what_ledger_and_fit_cost_together(delta):
     assert len(ledger) == 1
 
 
+def test_the_ledgers_account_holds_whoever_asks_and_beside_a_total_of_ones_own():
+    """Of an estimator's own fit it was read beforehand; anybody else finds it in the ledger."""
+    whole = epsilon_of(OWN, 1e-6)
+    enough, little = (Ledger.init(total_epsilon=total, delta=1e-6) for total in (whole, math.nextafter(whole, 0.0)))
+    for total in (None, whole):  # the account's own total, said once more, is that
+        DPMACPCA(total_epsilon=total)._check_total(enough, lambda _: OWN, 1e-6)
+    with pytest.raises(ArgumentError, match="total_epsilon="):
+        DPMACPCA()._check_total(little, lambda _: OWN, 1e-6)
+    with pytest.raises(ArgumentError, match=r"was opened with a total of .*, which holds: leave this out"):
+        DPMACPCA(total_epsilon=math.nextafter(whole, 9.0))._check_total(enough, lambda _: OWN, 1e-6)
+
+
 @pytest.mark.parametrize("name", ["epsilon", "total_epsilon"])
 @pytest.mark.parametrize("value", [0, 0.0, -1.0, math.nan, "much", True])
 def test_a_budget_that_is_no_number_above_0_is_refused(name, value):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from dpmac import DPMACPCA, ArgumentError, DPMACClassifier, Machine, Schema
+from dpmac.estimators import base
 from dpmac.tables import Files, Number, stored
 from dpmac.training.checkpoint import Checkpoints
 
@@ -109,3 +110,15 @@ def test_a_table_that_cannot_be_read_by_row_needs_a_scratch_folder(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n" + "0,1\n" * 20)
     with pytest.raises(ArgumentError, match=r"scratch=None: .*rewrite it as Parquet"):
         pca(Machine(scratch=None)).fit(Files(tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_whether_steps_are_recorded_on_a_gpu_is_handed_on(wanted, monkeypatch):
+    def trainer(*_, **given):
+        raise InterruptedError(given["cuda_graphs"])
+
+    monkeypatch.setattr(base, "Trainer", trainer)
+    model = DPMACClassifier(classes=[0, 1], feature_range=(-1, 1), machine=Machine(cuda_graphs=wanted))
+    with pytest.raises(InterruptedError) as seen:
+        model.fit(np.zeros((20, 2)), np.arange(20) % 2)
+    assert seen.value.args == (wanted,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import math
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ from dpmac.privacy import (
     sampling,
 )
 from dpmac.randomness import SeededNoise
+from dpmac.showing import showing
 
 WHO = (1, 3, 1, 2, 3, 3, 3, 3, 4)  # one person of five rows, one of two, two of one
 PLACES = (1, 3, 2, 4)  # of the persons, in the order in which they appear
@@ -240,6 +242,29 @@ def test_a_feature_map_of_persons_is_computed_once_in_blocks_of_public_shape():
         assert torch.equal(y, raw_y)
         assert torch.equal(weights, raw_weights)
     assert torch.equal(spent(rows.to(torch.device("cpu")))[0][0][0], spent(rows)[0][0][0])
+
+
+def test_a_place_without_a_row_in_its_turn_is_blank_behind_a_feature_map():
+    """It must not hold a row of somebody else; and who waits is told how many persons are done."""
+    n, seen, told = TOGETHER + 3, [], []
+    who = [*range(n), 5, 5, n - 1]  # most bring one row, two of them more
+
+    def feature_map(rows):
+        seen.append(rows.clone())
+        return rows
+
+    @contextmanager
+    def bar(work):
+        yield lambda *done: told.append((work, *done))
+
+    x = torch.arange(1.0, len(who) + 1).unsqueeze(1)
+    with showing(bar):
+        PrivateRows(x, groups=who).behind(feature_map)
+    blocks = [block.flatten() for block in seen if len(block) == TOGETHER][1:]  # after one of zeros, for its shape
+    brought = [sorted(block[block > 0].tolist()) for block in blocks]
+    first, last = x.flatten()[:TOGETHER].tolist(), x.flatten()[TOGETHER:n].tolist()
+    assert brought == [first, [n + 1], [n + 2], last, [n + 3]]
+    assert told == [("mapping rows", TOGETHER, n), ("mapping rows", n, n)]
 
 
 @given(

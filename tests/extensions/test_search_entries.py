@@ -30,6 +30,7 @@ def test_an_entry_comes_back_as_it_was(tmp_path):
         assert found == ENTRY
         assert found.mechanism() == ENTRY.mechanism()
         assert found.noise_multiplier == 1.5  # the least of any release
+        assert (found.unit, found.seeded, found.sample_rate) == ("person", True, 1.0)
     assert "search" not in to_dict(Entry("a mean", 2.0, 1.0))
 
 

@@ -46,12 +46,28 @@ def test_a_runs_ledger_begins_with_all_that_was_released_before(kind):
     assert len(before) == len(book) == 1
 
 
+def test_what_is_paid_for_is_released_once_and_as_often_as_it_says():
+    book, entry = Prepaid(Ledger(), [Mechanism(2.0, count=3)]), Entry("mean", 2.0, 1.0)
+    for _ in range(3):
+        assert not book.complete
+        book.append(entry)
+    assert book.complete
+    with pytest.raises(RuntimeError, match="not paid for"):
+        book.append(entry)
+    assert len(book) == 3
+
+
 def test_a_rehearsal_ends_at_what_is_paid_for_and_keeps_nothing():
     book = Rehearsal(Ledger(), [Mechanism(2.0)])
     with pytest.raises(Rehearsed):
         book.append(Entry("mean", 2.0, 1.0))
     assert not len(book)
     assert not issubclass(Rehearsed, Exception)  # or code between would take it for a failure
+
+
+def test_of_equal_runs_the_first_is_taken():
+    made = [Made(0.2), Made(0.7), Made(0.7), Made(0.1)]
+    assert best_of(4, made.__getitem__) is made[1]
 
 
 def test_runs_none_of_which_has_a_score_are_the_first():

@@ -35,6 +35,7 @@ def test_a_step_and_its_composition_are_the_librarys(sigma, q, h):
     ours = quick_step(sigma, value_discretization_interval=h, sampling_prob=q)
     theirs = library.from_gaussian_mechanism(sigma, value_discretization_interval=h, sampling_prob=q)
     same(ours, theirs)
+    assert [len(way.masses) for way in ours.ways] == [way.size for way in ways_of(theirs)]
     same(ours.self_compose(30), theirs.self_compose(30))
     same(ours.self_compose(7, 1e-9), theirs.self_compose(7, 1e-9))
     twice = library.from_gaussian_mechanism(3.0, value_discretization_interval=h)
@@ -121,6 +122,7 @@ def test_what_may_be_infinite_is_no_epsilon():
     assert way.epsilon(0.05) == math.inf
     assert way.epsilon(0.99) == 0.0
     assert way.deltas(np.array([way.epsilon(0.12)]))[0] == pytest.approx(0.12)
+    assert way.deltas(np.array([0.5, 0.6, 99.0])).tolist() == [0.1] * 3  # beyond the largest loss
     assert QuickLosses([way, OneWay(0.5, -1, np.array([1.0]), 0.0)]).get_epsilon_for_delta(0.05) == math.inf
 
 

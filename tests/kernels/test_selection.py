@@ -210,6 +210,23 @@ def test_rounding_is_reckoned_with_on_the_safe_side(monkeypatch):
     kernel._curve.cache_clear()
 
 
+@pytest.mark.parametrize("sigma", [0.05, 0.02])
+def test_a_search_whose_losses_are_beyond_every_grid_is_counted_by_divergences(sigma):
+    """Before, an account with such a search ended in an error of the library's."""
+    one, others = search((Mechanism(sigma),)), [Mechanism(5.0), Mechanism(3.0, 0.1, 4)]
+    for mechanisms in ([one], [one, *others], [replace(one, count=2), *others]):
+        assert composed(mechanisms, COARSE).get_epsilon_for_delta(1e-5) == math.inf
+        assert composed(mechanisms, COARSE).get_delta_for_epsilon(50.0) == 1.0
+        assert figure_of(mechanisms, 1e-5) == (epsilon_of(mechanisms, 1e-5, "rdp"), "rdp")
+
+
+def test_the_farthest_losses_overflow_nothing():
+    far = Selection(((Mechanism(0.08),),), Tries(2.0**-40, 1.0))
+    masses = distribution(far, 0.05, COARSE)._pmf_remove._probs
+    assert np.isfinite(masses).all()
+    assert masses.sum() > 0.5
+
+
 def test_no_curve_says_more_than_one():
     curve = kernel._curve(Selection(((STEPS,),), Tries.of_mean(10)), COARSE)
     assert curve.delta(np.array([-90.0])) == [1.0]

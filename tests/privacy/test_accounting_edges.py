@@ -100,3 +100,11 @@ def test_a_log_is_as_loud_after_the_moments_as_before():
         assert logger.level == logging.INFO
     finally:
         logger.setLevel(before)
+
+
+def test_full_samples_take_their_chance_from_delta_and_no_more():
+    steps = [Mechanism(1.0, 0.1, 30, overflow=1e-9), Mechanism(2.0, 0.2, 7, overflow=3e-9)]
+    ((plain, left),) = with_overflow(steps, 1e-5)
+    assert [one.overflow for one in plain] == [0.0, 0.0]
+    assert 1e-5 - left == pytest.approx(51e-9, rel=1e-8)
+    assert 1e-5 - left >= 51e-9

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from dpmac.checks import ArgumentError
+from dpmac.kernels.selection import Selection
+from dpmac.kernels.tries import Tries
 from dpmac.privacy import Mechanism, Statement, epsilon_of
 from dpmac.privacy.accounting import UNIT
 from dpmac.privacy.statement import LARGE_DELTA, never_covered, noun, round_up, unit_in_words
@@ -103,3 +106,25 @@ def test_the_closed_form_says_that_it_left_out_the_sampling_if_anything_was_samp
     monkeypatch.setattr(Statement, "_kind", lambda self: "gaussian")
     said = Statement(tuple(Mechanism(2.0, rate, 1, f"at {rate}") for rate in rates), 1e-5, False)._accountant()
     assert ("without sampling" in said) == (min(rates) < 1)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "shown"), [(0.0625, "0.0625"), (0.0999999, "0.1000"), (0.1, "0.11"), (0.15, "0.15"), (1.0, "1.00")]
+)
+def test_a_small_epsilon_has_four_digits(epsilon, shown, monkeypatch):
+    monkeypatch.setattr(Statement, "epsilon", epsilon)
+    assert f"epsilon = {shown} at delta = 1e-05." in Statement((MUCH,), 1e-5, False).sentences()[0]
+
+
+@pytest.mark.parametrize("others", [(), (MUCH,)])
+def test_splits_and_searches_are_spoken_of_beside_other_releases_too(others, monkeypatch):
+    split = replace(LITTLE, split="train")
+    said = "\n".join(Statement((split, *others), 1e-5, False).sentences())
+    assert "Mechanisms, composed for each split with those on all; the figure above is the largest" in said
+    search = Mechanism(2.0, search=Selection(((Mechanism(2.0),),), Tries.of_mean(3)))
+    monkeypatch.setattr(Statement, "_kind", lambda _: "rdp")
+    said = "\n".join(Statement((search, *others), 1e-5, False).sentences())
+    assert "the bound by privacy loss distributions is no smaller, or would be lost in rounding" in said
+    said = "\n".join(Statement((LITTLE, *others), 1e-5, False).sentences())
+    assert "at so small a delta, after so many releases" in said
+    assert "Mechanisms, all composed in the figure above:" in said

@@ -16,7 +16,18 @@ from dpmac.privacy import Ledger, PrivateRows
 from dpmac.privacy.parts import SLACK
 from dpmac.randomness import SeededNoise
 from dpmac.tables import Category, Files, Number, Schema
-from dpmac.tables.estimate import BINS, EDGES, NOWHERE, WIDTHS, PrivateRanges, _noise_for, _without_first, occupied
+from dpmac.tables.cell_format import CellFormat
+from dpmac.tables.estimate import (
+    BINS,
+    EDGES,
+    NOWHERE,
+    WIDTHS,
+    PrivateRanges,
+    _noise_for,
+    _without_first,
+    estimated_columns,
+    occupied,
+)
 from dpmac.tables.files import csv_text
 
 TABLE = {"age": [30.0, 40.0] * 50, "who": [f"p{row % 50}" for row in range(100)]}
@@ -140,6 +151,17 @@ def test_persons_pay_and_count_as_one_each(stored, tmp_path):
     ages = Files(tmp_path / "age.csv") if stored else {"age": TABLE["age"]}
     assert "estimated from 50 persons" in estimated(ages, groups=TABLE["who"]).about
     assert "estimated from 100 rows" in estimated(ages).about
+
+
+@pytest.mark.parametrize("groups", [None, "who"])
+def test_cells_of_files_are_read_as_they_are_written(groups, tmp_path):
+    """Ages with a decimal comma, as numbers in memory give them."""
+    written = {"age": [f"{age:.1f}".replace(".", ",") for age in TABLE["age"]], "who": TABLE["who"]}
+    (tmp_path / "t.csv").write_text(csv_text(written))
+    for table in (written, Files(tmp_path / "t.csv")):
+        known = {"ledger": Ledger(), "source": SeededNoise(1), "form": CellFormat(decimal=",")}
+        columns, _ = estimated_columns(table, 1.0, 1e-5, {} if groups else {"who": ["p1"]}, groups=groups, **known)
+        assert 20 < columns["age"].low < 35 < columns["age"].high < 60
 
 
 # --- the smallest crowds ----------------------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ schema_app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 BEGIN = "Fill in every null with what is publicly known, then run: dpmac schema check THIS-FILE"
-MANY = 100
 END = [
     "positive: of a target of two values the one that a probability is of; if it stays null, the second.",
     "cells: how the file writes cells: na, texts that are missing; decimal and thousands, signs; censored, what <0.5 "
@@ -75,7 +74,7 @@ def init(
     from dpmac.tables.files import need_columns, open_column
     from dpmac.tables.kinds import KINDS
     from dpmac.tables.stored import open_table
-    from dpmac.tables.templates import Guessed, guessed_columns
+    from dpmac.tables.templates import MANY, Guessed, guessed_columns
 
     options = stated(na=na, decimal=decimal, thousands=thousands, censored=censored)
     form = stated_form({}, **options)

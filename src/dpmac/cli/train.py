@@ -164,7 +164,6 @@ def train(
     from dpmac.cli.places import check_places
     from dpmac.cli.several import check_same, said_once, several
     from dpmac.cli.wanted import no_pictures, pictured, pictures_wanted, read_schema, units
-    from dpmac.tables.files import need_columns
     from dpmac.tables.lines import at_lines
 
     with several() as world:
@@ -213,8 +212,6 @@ def train(
             )
             job = replace(job, written=job.written_now())  # before it is read: a change meanwhile is then noticed, too
             table = job.opened(quiet=quiet or as_json or not world.leads)
-            if chosen is not None:
-                need_columns(file, table, [*chosen.columns, *filter(None, [groups])])
             with at_lines(file):
                 job = replace(job, rows=counted(table, groups))
         check_same(world, job.file, pictures=job.pictures is not None)

@@ -150,5 +150,4 @@ def _connected(deltas: Array, interval: float) -> tuple[Array, float]:
     falls = np.diff(deltas, prepend=1.0, append=deltas[-1:])
     masses = (falls[1:] - math.exp(interval) * falls[:-1]) / math.expm1(interval)
     masses[0] = -falls[0] + falls[1] / math.expm1(interval)
-    masses[-1] = falls[-2] / math.expm1(-interval)
     return np.maximum(masses, 0.0), float(deltas[-1])

@@ -110,6 +110,8 @@ def with_searches(mechanisms: Sequence[Mechanism], effort: Effort) -> Any:
     for m in searches:
         assert m.search is not None
         one = distribution(m.search, h, effort)
+        if one._pmf_remove._infinity_mass == 1.0:  # and so is every composition with it, which the library cannot make
+            return one
         whole = whole.compose(one if m.count == 1 else one.self_compose(m.count))
     return whole
 
