@@ -118,7 +118,8 @@ def test_parquet_columns_are_taken_as_they_are(tmp_path, monkeypatch):
 
     stand_in = ModuleType("pyarrow")
     stand_in.parquet = SimpleNamespace(
-        read_table=lambda path: SimpleNamespace(column_names=["age", "sex"], column=column)
+        read_schema=lambda path: [],
+        read_table=lambda path, read_dictionary: SimpleNamespace(column_names=["age", "sex"], column=column),
     )
     monkeypatch.setitem(sys.modules, "pyarrow", stand_in)
     (tmp_path / "t.pq").write_bytes(b"PAR1")

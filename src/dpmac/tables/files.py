@@ -200,10 +200,22 @@ def _parquet(path: Path) -> Table:
         fix = "Parquet files need pyarrow: pip install 'dpmac[parquet]', or save the table as CSV"
         raise ArgumentError("file", str(path), fix) from None
     try:
-        found = parquet.read_table(path)
+        names = [column.name for column in parquet.read_schema(path) if column.type == "string"]
+        found = parquet.read_table(path, read_dictionary=names)
     except (ValueError, OSError) as error:  # pyarrow's errors are both
         raise ArgumentError("file", str(path), f"it cannot be read as Parquet ({str(error).splitlines()[0]})") from None
-    return {str(name): found.column(name).to_pylist() for name in found.column_names}
+    return {str(name): _listed(found.column(name), name in names) for name in found.column_names}
+
+
+def _listed(column: Any, coded: bool) -> list[Any]:
+    """A column's cells; of a text that stands in many of them there is one copy, as in the file."""
+    if not coded:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    cells = list[Any]()
+    for chunk in column.chunks:
+        texts = chunk.dictionary.to_pylist()
+        cells += [None if code is None else texts[code] for code in chunk.indices.to_pylist()]
+    return cells
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ order that never changes. Only Parquet has row groups: rows that can be read wit
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from dpmac.checks import ArgumentError
 from dpmac.tables.files import PARQUET, csv_batches, csv_names
 
 Cells = Mapping[str, Any]  # the cells of a batch by column: an arrow array, or a list
+EXPANDED = 2**26  # bytes of a batch's texts; beyond, its rows are given in smaller batches
 _CHANGED = "it was written to since it was first read: bring it back as it was"
 _INSTALL = "tables in Parquet files need pyarrow: pip install 'dpmac[parquet]', or save the table as CSV"
 
@@ -46,8 +47,9 @@ class Source(Protocol):
 class ParquetRows:
     """The row groups of a dataset whose fragments are all Parquet, one after the other."""
 
-    def __init__(self, dataset: Any, what: str) -> None:
-        self.what, self._dataset = what, dataset
+    def __init__(self, dataset: Any, what: str, plain: Collection[str] = ()) -> None:
+        """``plain`` are the columns that the dataset reads as dictionaries, and that are given as texts."""
+        self.what, self._dataset, self._plain = what, dataset, plain
         with reading(what):
             self._pieces = [(part, group) for part in dataset.get_fragments() for group in part.row_groups]
             sizes = [group.num_rows for _, group in self._pieces]
@@ -75,7 +77,7 @@ class ParquetRows:
                 got = 0
                 for batch in _within(found, start, first, last):
                     got += batch.num_rows
-                    yield _cells(batch, names)
+                    yield from map(partial(_cells, names=names), _narrow(batch, self._plain))
             self._check_unchanged(fragment.path)
             if got != there:
                 raise ArgumentError("file", self.what, _CHANGED)
@@ -139,7 +141,7 @@ def source_of(given: Any) -> Source:
             raise ArgumentError("file", str(path), "there is no such file or folder")
         if path.is_file() and path.suffix.lower() not in PARQUET:
             return CsvRows(path)
-        return ParquetRows(_dataset_at(path), str(path))
+        return _parquet_at(path)
     if not is_dataset(given):
         fix = "give the path of a Parquet file, of a folder of them or of a CSV file, or a pyarrow Dataset"
         raise ArgumentError("source", type(given).__name__, fix)
@@ -177,8 +179,12 @@ def reading(what: str) -> Iterator[None]:
         raise ArgumentError("file", what, f"it cannot be read ({said})") from None
 
 
-def _dataset_at(path: Path) -> Any:
-    """A Parquet file or a folder of them as a dataset; folders called ``name=value`` are columns, as pyarrow has it."""
+def _parquet_at(path: Path) -> ParquetRows:
+    """A Parquet file or a folder of them; folders called ``name=value`` are columns, as pyarrow has it.
+
+    Texts are read as dictionaries. A file of 1 KB can hold one text of a megabyte for each of 60,000 rows: it stands
+    there once, and so it stands in memory.
+    """
     try:
         from pyarrow import dataset, fs
     except ImportError:
@@ -193,9 +199,19 @@ def _dataset_at(path: Path) -> Any:
         choices = dataset.FileSystemFactoryOptions(
             partition_base_dir=base.absolute().as_posix(), partitioning=dataset.HivePartitioning.discover()
         )
-        form = dataset.ParquetFileFormat(default_fragment_scan_options=dataset.ParquetFragmentScanOptions())
         paths = [file.absolute().as_posix() for file in files]
-        return dataset.FileSystemDatasetFactory(fs.LocalFileSystem(), paths, form, choices).finish()
+
+        def read(**how: Any) -> Any:
+            form = dataset.ParquetFileFormat(default_fragment_scan_options=dataset.ParquetFragmentScanOptions(), **how)
+            return dataset.FileSystemDatasetFactory(fs.LocalFileSystem(), paths, form, choices).finish()
+
+        heads = [part.physical_schema for part in read().get_fragments()]
+        texts = {  # in every file: arrow does not cast other types to dictionaries
+            str(column.name)
+            for column in heads[0]
+            if all(one.get_all_field_indices(column.name) and one.field(column.name).type == "string" for one in heads)
+        }
+        return ParquetRows(read(dictionary_columns=texts), str(path), texts)
 
 
 def _names_of(dataset: Any, what: str) -> list[str]:
@@ -225,6 +241,32 @@ def _within(batches: Iterator[Any], start: int, first: int, last: int) -> Iterat
         start = stop
         if start >= last:
             return
+
+
+def _narrow(batch: Any, plain: Collection[str]) -> Iterator[Any]:
+    """The batch with texts in place of these dictionaries, in pieces whose texts take no more than EXPANDED bytes.
+
+    A row whose own texts are longer is a piece by itself.
+    """
+    from pyarrow import compute, types
+
+    texts = [
+        name for name in batch.schema.names if name in plain and types.is_dictionary(batch.schema.field(name).type)
+    ]
+    size = 0
+    for name in texts:
+        codes = batch.column(name)
+        size += compute.sum(compute.binary_length(codes.dictionary).cast("int64").take(codes.indices)).as_py() or 0
+    if size > EXPANDED and batch.num_rows > 1:
+        half = batch.num_rows // 2
+        yield from _narrow(batch.slice(0, half), plain)
+        yield from _narrow(batch.slice(half), plain)
+        return
+    for name in texts:
+        codes = batch.column(name)
+        place = batch.schema.get_field_index(name)
+        batch = batch.set_column(place, name, codes.dictionary_decode())
+    yield batch
 
 
 def _cells(batch: Any, names: Sequence[str]) -> Cells:
