@@ -95,7 +95,7 @@ MUTANTS = (
         "The number of tries has the geometric law, and the account reckons with the logarithmic one.",
         "Rejection was taken for a matter of speed.",
         "kernels/tries.py",
-        "if all(coins.falls((other + shape) / (other + 1)) for other in range(1, k)):",
+        "if coins.falls((k + shape) / (k + 1)):",
         "if k:",
         (f"{TRIES}::test_what_is_drawn_has_the_law",),
     ),
