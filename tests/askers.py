@@ -34,8 +34,8 @@ from dpmac.methods import (
     Score,
     linear_classifier,
 )
-from dpmac.methods.ridge import statistics
 from dpmac.methods.merits import MERITS
+from dpmac.methods.ridge import statistics
 from dpmac.methods.scores import Scores, Tally
 from dpmac.modules import ModuleStep, Task, settled
 from dpmac.nets import (
