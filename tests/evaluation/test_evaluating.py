@@ -68,6 +68,8 @@ def test_scores_of_a_split_are_close_to_the_exact_ones_and_cost_nobody_else(divi
     assert found.scores.groups["ward"]["a"]["share"].value == pytest.approx(0.5, abs=0.15)
     assert f"from {len(y)} rows of the split 'test'" in found.price
     assert "auroc" in str(found)
+    with pytest.raises(ArgumentError, match="score='roc_auc': there are auroc, average_precision"):
+        found["roc_auc"]
     plain = found.to_dict()
     assert (plain["public"], plain["paid"], plain["positive"]) == (False, True, "yes")
     assert plain["intervals"]["auroc"] == [found["auroc"].low, found["auroc"].high]

@@ -14,7 +14,7 @@ import dpmac
 from additives import COLUMNS, FEW, binary, number, table, three
 from dpmac.checks import ArgumentError
 from dpmac.report.page import write_report
-from dpmac.saving import export_json, export_torch
+from dpmac.saving import export_json, export_onnx, export_torch
 from dpmac.saving.keys import new_key, private_key
 from dpmac.saving.manifest import sealed
 from dpmac.saving.signing import sign, verify
@@ -111,6 +111,20 @@ def test_a_torch_program_gives_the_same_numbers(fitted, kind, tmp_path):
     program = torch.export.load(str(tmp_path / "model.pt2")).module()
     found = program(fitted[kind].feature_map_.codes(rows)).numpy()
     np.testing.assert_allclose(found, answer(fitted[kind], rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_an_onnx_graph_gives_about_the_same(fitted, kind, tmp_path):
+    """Of models with pairs and dates, one of which was made monotone; and of the same after another edit."""
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    rows, edited = table(60, seed=8, target=kind), copy.deepcopy(fitted[kind])
+    edited.remove_term("age", **SAID)
+    for place, model in enumerate((fitted[kind], edited)):
+        session = runtime.InferenceSession(str(export_onnx(model, tmp_path / f"{place}.onnx")))
+        (found,) = session.run(None, {"rows": model.feature_map_.codes(rows).numpy()})
+        np.testing.assert_allclose(found.reshape(answer(model, rows).shape), answer(model, rows), rtol=1e-5, atol=1e-5)
+    assert not np.array_equal(answer(fitted[kind], rows), answer(edited, rows))
 
 
 def weights(axis, cell):

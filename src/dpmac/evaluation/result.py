@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpmac.checks import ArgumentError
 from dpmac.evaluation.intervals import Figure
 from dpmac.privacy.statement import not_less, noun, round_up
+from dpmac.tables.texts import did_you_mean
 
 Groups = Mapping[str, Mapping[str, Mapping[str, Figure]]]
 
@@ -65,7 +67,11 @@ class Evaluation:
     seeded: bool = False
 
     def __getitem__(self, name: str) -> Figure:
-        return self.scores.figures[name]
+        figures = self.scores.figures
+        if name not in figures:
+            hint = did_you_mean(name, figures)
+            raise ArgumentError("score", name, f"there are {', '.join(figures)}{hint}")
+        return figures[name]
 
     @property
     def price(self) -> str:

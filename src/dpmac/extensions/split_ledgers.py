@@ -92,7 +92,10 @@ class SplitLedger(Ledger):
         splits.check_unit(unit)
         checked, what = (self.rows, "rows") if unit == ROW else (self.persons, "persons")
         if places is not None and places != checked:
-            fix = f"{checked:,} {what} were said to be in the split {self.name!r}: Ledger.split(name, ids) of these"
+            fix = (
+                f"{checked:,} {what} were said to be in the split {self.name!r}: give these, or the ledger of the "
+                "split that yours are in (dpmac.split(...)[name].ledger, or Ledger.split(name, ids))"
+            )
             raise ArgumentError("ledger", f"{places:,} {what}", fix)
 
     def check_account(self, account: Account) -> None:

@@ -70,7 +70,12 @@ def export_onnx(folder_or_estimator: Any, path: str | Path) -> Path:
         names: list[str] = [one["name"] for one in about["outputs"]]
         with _quiet():
             found = torch.onnx.export(
-                _program(module, estimator), dynamo=True, input_names=["rows"], output_names=names, verbose=False
+                _program(module, estimator),
+                dynamo=True,
+                input_names=["rows"],
+                output_names=names,
+                verbose=False,
+                optimize=False,  # onnxscript 0.7 makes a graph of months and weekdays that no runtime can read
             )
         assert found is not None
         for node in found.model.graph:
