@@ -308,6 +308,10 @@ def test_as_little_of_delta_is_set_aside_for_full_samples_as_will_do(share):
     assert epsilon_of([search((replace(STEPS, overflow=1.001 * chance),))], delta, "rdp") > found
 
 
+def test_a_search_that_costs_little_is_said_to():
+    assert 0.0 < epsilon_of([search((Mechanism(60.0),))], 1e-5, "rdp") < 0.5
+
+
 def test_full_samples_of_runs_that_cost_a_lot_are_no_error():
     """exp(epsilon) is beyond a double."""
     costly = Mechanism(0.02, 0.5, 10, "training step", 1e-12)
