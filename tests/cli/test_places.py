@@ -411,3 +411,15 @@ def test_processes_compare_all_pictures_of_a_folder_and_the_files_of_a_table(
         done = run("resume", "run")
     assert "so far and no further" in done.err
     assert asked == [pictures]
+
+
+def test_a_training_is_told_what_was_asked_of_split_and_ranges(tmp_path, monkeypatch, run):
+    seen = []
+    monkeypatch.setattr(importlib.import_module("dpmac.cli.train"), "begin", lambda job, *_, **__: seen.append(job))
+    (tmp_path / "t.csv").write_text("a\n" + "0.5\n" * 40)
+    schema = {"columns": {"a": {"kind": "number", "low": 0, "high": 1}}, "target": None}
+    (tmp_path / "s.json").write_text(json.dumps(schema))
+    words = ("t.csv", "--schema", "s.json", "--epsilon", "1", "--out", "run")
+    assert run("train", *words, "--split", "train", "--ranges-from", "a code book").code == 0
+    assert run("train", *words).code == 0
+    assert [(job.split, job.ranges_from) for job in seen] == [("train", "a code book"), (None, None)]
