@@ -214,3 +214,18 @@ def test_the_witness_is_not_ahead_of_a_ledger_that_is_begun(tmp_path):
     path = tmp_path / "ledger"
     Ledger(path)
     assert not witness.guard_file_of(path).exists()
+
+
+def test_a_file_of_version_0_1_is_not_renewed_under_one_of_two_names(tmp_path):
+    """The other name would keep the old file, and go on as a second ledger."""
+    path, other = old_file(tmp_path / "ledger"), tmp_path / "other"
+    other.hardlink_to(path)
+    before = path.read_bytes()
+    for name in (path, other):
+        with pytest.raises(ArgumentError, match=r"second name \(a hard link\)"):
+            Ledger.load(name).append(STEP)
+    assert path.samefile(other)
+    assert path.read_bytes() == before
+    other.unlink()
+    Ledger.load(path).append(STEP)
+    assert len(Ledger.load(path)) == 3

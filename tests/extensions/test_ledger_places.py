@@ -115,7 +115,7 @@ def test_of_a_huge_folder_the_first_files_are_looked_at(there, monkeypatch):
 
 def test_what_is_no_file_is_not_opened_and_what_cannot_be_opened_is_no_ledger(there, monkeypatch):
     """Opening a pipe would wait for whoever writes to it."""
-    (there / "patients.ledgr").mkdir()
+    (there / "patient.ledgers").mkdir()
     opened = []
 
     def never(path, *_):

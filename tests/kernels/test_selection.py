@@ -220,13 +220,6 @@ def test_a_search_whose_losses_are_beyond_every_grid_is_counted_by_divergences(s
         assert figure_of(mechanisms, 1e-5) == (epsilon_of(mechanisms, 1e-5, "rdp"), "rdp")
 
 
-def test_the_farthest_losses_overflow_nothing():
-    far = Selection(((Mechanism(0.08),),), Tries(2.0**-40, 1.0))
-    masses = distribution(far, 0.05, COARSE)._pmf_remove._probs
-    assert np.isfinite(masses).all()
-    assert masses.sum() > 0.5
-
-
 def test_no_curve_says_more_than_one():
     curve = kernel._curve(Selection(((STEPS,),), Tries.of_mean(10)), COARSE)
     assert curve.delta(np.array([-90.0])) == [1.0]
