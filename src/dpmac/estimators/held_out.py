@@ -31,7 +31,6 @@ from dpmac.randomness import NoiseSource, shuffled
 from dpmac.tables.frames import cells
 from dpmac.tables.stored import MEMORY
 
-_IDS = "give the id of a person for each row"
 FEWEST = 20  # places to score on: of fewer, a score says nothing
 
 
